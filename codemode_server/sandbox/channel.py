@@ -28,18 +28,16 @@ from codemode_server.json_values import MAX_VALUES, size_as_json
 from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
 from codemode_server.processes.framing import FramingError
 from codemode_server.processes.stream_readers import FrameReader
-from codemode_server.sandbox import frames, host_frames
+from codemode_server.sandbox import frames
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply
-from codemode_server.sandbox.outgoing_frame import AnswerTurns, OutgoingFrame
-from codemode_server.sandbox.text_memory import ArgumentRoom, text_memory
+from codemode_server.sandbox.frame_memory import ArgumentRoom, OutgoingFrame, memory_of
 
 _MAX_MESSAGE = 20_000
 _ROOM_BYTES = 16 * 2**20
 """Memory that the arguments of one program's calls may take together, where `call_bytes` is less."""
 _WAITS_ON_DISK = 2**20
 """Bytes of an answer from which on it waits on disk."""
-_Question = frames.Resources | frames.Load | frames.Search | frames.Show | frames.SavedSkill | frames.Artifact
 
 
 def out_of_memory(limits: Limits) -> ProgramError:
@@ -48,15 +46,15 @@ def out_of_memory(limits: Limits) -> ProgramError:
     return ProgramError("LimitExceeded", message, setting="limits.memory_mb")
 
 
-async def _parsed(data: bytes) -> frames.GuestFrame:
-    return await read_large(frames.parse, data) if len(data) > LARGE_BYTES else frames.parse(data)
-
-
 def _size(size_bytes: int) -> str:
     """A limit as a reader knows it: in MiB or MB where it is a round number of these."""
     if size_bytes % 2**20 == 0:
         return f"{size_bytes >> 20} MiB"
     return f"{size_bytes / 1e6:g} MB" if size_bytes % 10**5 == 0 else f"{size_bytes:,} bytes"
+
+
+def _refusal(request_id: int, kind: str, message: str) -> OutgoingFrame:
+    return OutgoingFrame(frames.refusal_frame(request_id, kind, message))
 
 
 class Channel:
@@ -71,10 +69,11 @@ class Channel:
         self._run_id = secrets.token_hex(16)
         self._call_slots = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
         self._asking = anyio.Semaphore(1, fast_acquire=True)
-        most = max(program.limits.call_bytes, _ROOM_BYTES)
-        self._room = ArgumentRoom(most)
-        self._sending = anyio.Lock(fast_acquire=True)
-        self._turns = AnswerTurns()
+        self._room = ArgumentRoom(max(program.limits.call_bytes, _ROOM_BYTES))
+        self._last_answer = anyio.Event()
+        """Set when the answer that came last has been sent, or will never be; those before it were."""
+        self._last_answer.set()
+        self._is_sending = False
         self._clock = ProgramClock(program.limits.wall_seconds, program.limits.upstream_seconds, anyio.current_time)
         self._timer = anyio.CancelScope()
         self._scope: anyio.CancelScope | None = None
@@ -101,7 +100,7 @@ class Channel:
                 await self._converse(tasks)
             if self._timer.cancelled_caught and self._ended is None:
                 self._out_of_time()
-            self.is_clean = self._done is not None and not self._sending.locked()
+            self.is_clean = self._done is not None and not self._is_sending
             tasks.cancel_scope.cancel()
         if self._bug is not None:
             raise self._bug
@@ -125,8 +124,7 @@ class Channel:
     async def _converse(self, tasks: anyio.abc.TaskGroup) -> None:
         longest = frames.longest_frame(self._limits)
         try:
-            program = self._program
-            await self._send(OutgoingFrame(host_frames.run_frame(self._run_id, program)))
+            await self._send(OutgoingFrame(frames.run_frame(self._run_id, self._program)), self._last_answer)
             self._program.begun.set()
             pace = Pace()
             while self._ended is None:
@@ -135,8 +133,10 @@ class Channel:
                 if not is_here:
                     pace.begin()
                 if len(frame) > LARGE_BYTES:  # it takes as much as it is, and up to four times that once it is parsed
-                    await self._room.wait(text_memory(frame))
-                parsed = await _parsed(frame)
+                    await self._room.wait(memory_of(frame))
+                    parsed = await read_large(frames.parse, frame)
+                else:
+                    parsed = frames.parse(frame)
                 frame = b""  # neither need be held while the next one comes
                 await self._take(parsed, tasks)
                 del parsed
@@ -154,16 +154,16 @@ class Channel:
         match frame:
             case frames.Call() | frames.Read():
                 await self._begin_call(frame, tasks)
-            case _ if isinstance(frame, _Question):
+            case frames.Request():
                 self._check_id(frame.id)
                 await self._asking.acquire()
-                tasks.start_soon(self._answer, frame)
+                tasks.start_soon(self._answer, frame, self._asking)
             case frames.Output():
                 self._take_output(frame)
             case frames.Line():
-                self._line = frames.line_of_program(frame.line)
+                self._line = frame.line
             case frames.Exceeded():
-                self._exceed_limit(frame.setting, frame.line, frame.value)
+                self._exceed_limit(frame.setting, frame.line, frame.value or "")
             case frames.Done():
                 await self._take_done(frame)
 
@@ -172,7 +172,7 @@ class Channel:
             raise frames.ProtocolError(f"request id {request_id} after {self._last_id}")
         self._last_id = request_id
 
-    async def _begin_call(self, call: frames.Call | frames.Read, tasks: anyio.abc.TaskGroup) -> None:
+    async def _begin_call(self, call: frames.HostCall, tasks: anyio.abc.TaskGroup) -> None:
         self._check_id(call.id)
         self._calls += 1
         if self._calls > self._limits.calls:
@@ -186,7 +186,7 @@ class Channel:
         await self._room.take(call.id, call.memory)
         self._clock.call_started()
         self._timer.deadline = self._clock.deadline
-        tasks.start_soon(self._call, call)
+        tasks.start_soon(self._answer, call, self._call_slots)
 
     async def _end_after_calls(self) -> None:
         """End the program for its calls, once those in flight are answered."""
@@ -194,11 +194,23 @@ class Channel:
             await self._call_slots.acquire()
         self._exceed_limit("limits.calls")
 
-    async def _call(self, call: frames.Call | frames.Read) -> None:
+    async def _answer(self, request: frames.Request, slots: anyio.Semaphore) -> None:
+        """Ask the host and send its answer. Answers are sent in the order in which they came, although a large one
+        takes longer to encode than a small one that came after it."""
         try:
-            answer = await self._answer_of(call)
-            del call  # its arguments need not wait with the answer
-            await self._send(answer)
+            reply = await self._ask(request)
+            before, self._last_answer = self._last_answer, (sent := anyio.Event())
+            request_id, title = request.id, request.title if isinstance(request, frames.HostCall) else ""
+            del request  # its arguments need not wait with the answer
+            try:
+                if isinstance(reply, Reply):
+                    answer = await self._encoded(request_id, reply, f"the result of {title}" if title else "")
+                else:
+                    answer = _refusal(request_id, reply.code, str(reply)[:_MAX_MESSAGE])
+                del reply  # nor its value with the frame
+                await self._send(answer, before)
+            finally:
+                sent.set()
         except ExecutionError as error:
             self._ended_by_host(error)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -207,76 +219,35 @@ class Channel:
             self._bug = self._bug or error
             self.end(Ending.DIED, None)
         finally:
-            self._call_slots.release()
+            slots.release()
 
-    async def _answer_of(self, call: frames.Call | frames.Read) -> OutgoingFrame:
+    async def _ask(self, request: frames.Request) -> Reply | CodemodeError:
+        is_call = isinstance(request, frames.HostCall)
         try:
-            reply = await self._ask_host(call)
-            turn = self._turns.take()
-            return (await self._encoded(call.id, reply, f"the result of {call.title}")).after(turn)
-        except CallError as error:
-            refusal = host_frames.refusal_frame(call.id, error.code, str(error)[:_MAX_MESSAGE])
-            return OutgoingFrame(refusal).after(self._turns.take())
+            return await request.ask(self._host_api)
+        except CodemodeError as error:
+            if isinstance(error, ExecutionError) or (is_call and not isinstance(error, CallError)):
+                raise
+            return error
         finally:
-            self._room.give_back(call.id)
-            self._clock.call_ended()
-            self._timer.deadline = self._clock.deadline
-
-    async def _ask_host(self, call: frames.Call | frames.Read) -> Reply:
-        if isinstance(call, frames.Read):
-            return await self._host_api.read(call.server, call.uri, call.arguments)
-        return await self._host_api.call(call.server, call.tool, call.arguments, raw=call.is_raw)
+            if is_call:
+                self._room.give_back(request.id)
+                self._clock.call_ended()
+                self._timer.deadline = self._clock.deadline
 
     async def _encoded(self, request_id: int, reply: Reply, what: str = "") -> OutgoingFrame:
         """The frame of a reply. If `what` says what it is, one that is larger than a call may be becomes an error."""
+        value, encoding = reply.value, reply.encoding
         try:
-            is_long = is_large(reply.value)
-            answer = OutgoingFrame(
-                *await run_sized(is_long, host_frames.reply_frame, request_id, reply.value, reply.encoding)
-            )
+            answer = OutgoingFrame(*await run_sized(is_large(value), frames.reply_frame, request_id, value, encoding))
         except RecursionError:
             message = f"{what or 'the answer'} is nested too deep; ask for a part of it"
-            return OutgoingFrame(host_frames.refusal_frame(request_id, ResultTooLarge.code, message))
+            return _refusal(request_id, ResultTooLarge.code, message)
         if not what or answer.size <= self._limits.call_bytes:
             return answer
         message = f"{what} is larger than {_size(self._limits.call_bytes)}; ask for less of it"
         message += " (the user can raise limits.call_bytes)"
-        return OutgoingFrame(host_frames.refusal_frame(request_id, ResultTooLarge.code, message))
-
-    async def _answer(self, request: _Question) -> None:
-        try:
-            await self._send(await self._answer_to(request))
-        except ExecutionError as error:
-            self._ended_by_host(error)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # as for calls
-        except Exception as error:  # noqa: BLE001 - as for calls
-            self._bug = self._bug or error
-            self.end(Ending.DIED, None)
-        finally:
-            self._asking.release()
-
-    async def _answer_to(self, request: _Question) -> OutgoingFrame:
-        host_api = self._host_api
-        try:
-            match request:
-                case frames.Resources():
-                    reply = Reply(await host_api.resources(request.server))
-                case frames.Load():
-                    reply = Reply(await host_api.load(request.module))
-                case frames.Search(_, query, level, server, limit, effect):
-                    reply = Reply(await host_api.search(query, level, server, limit, effect))
-                case frames.Show():
-                    reply = Reply(await host_api.show(request.data, request.mime_type, request.name))
-                case frames.SavedSkill(_, name, text):
-                    reply = Reply(await host_api.save_skill(name, text))
-                case frames.Artifact(_, name):
-                    reply = await host_api.artifact(name)
-            return await self._encoded(request.id, reply)
-        except CodemodeError as error:
-            if isinstance(error, ExecutionError):
-                raise
-            return OutgoingFrame(host_frames.refusal_frame(request.id, error.code, str(error)[:_MAX_MESSAGE]))
+        return _refusal(request_id, ResultTooLarge.code, message)
 
     def _take_output(self, output: frames.Output) -> None:
         most = self._limits.max_output_bytes
@@ -305,17 +276,22 @@ class Channel:
             self.end(Ending.LIMITED, replace(error, traceback=done.error.traceback, line=done.error.line))
             return
         self._done = done
-        self._ended = (Ending.RETURNED if done.error is None else Ending.RAISED, done.error)
+        if done.error is None:
+            self._ended = (Ending.RETURNED, None)
+        else:
+            self._ended = (Ending.RAISED, ProgramError(**done.error.model_dump()))
 
-    async def _send(self, answer: OutgoingFrame) -> None:
+    async def _send(self, frame: OutgoingFrame, before: anyio.Event) -> None:
+        """Send a frame once the one before it is done with."""
         try:
-            if answer.size > _WAITS_ON_DISK and (self._sending.locked() or not answer.turn.is_next):
-                await run_large(answer.put_on_disk)
-            await answer.turn.wait()
-            async with self._sending:
-                await answer.send(self._stream)
+            if frame.size > _WAITS_ON_DISK and not before.is_set():
+                await run_large(frame.put_on_disk)
+            await before.wait()
+            self._is_sending = True
+            await frame.send(self._stream)
+            self._is_sending = False
         finally:
-            answer.close()
+            frame.close()
 
     def _gone(self) -> None:
         self.is_gone = self._ended is None

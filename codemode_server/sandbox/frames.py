@@ -1,6 +1,4 @@
-"""The protocol between host and guest, the same for every backend: the frames of guests and their limits.
-
-`host_frames` writes those of the host.
+"""The protocol between host and guest, the same for every backend: the frames of both and their limits.
 
 A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
 
@@ -38,32 +36,47 @@ How much may be on its way, so that neither end has to hold more than it can:
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.json_values import MAX_VALUES, holds_too_many_values, read_json, values_at_most
+from codemode_server.json_values import MAX_VALUES, holds_too_many_values, json_bytes, read_json, values_at_most
 from codemode_server.processes import framing
-from codemode_server.sandbox.contract import Limits, ProgramError
-from codemode_server.sandbox.text_memory import text_memory
+from codemode_server.sandbox.contract import HostApi, Limits, Program, Reply
+from codemode_server.sandbox.frame_memory import memory_of
 
 MAX_DEPTH = 128
 """Maximum nesting of a guest's frame; deeper values could break code that handles them later."""
 _OVERHEAD = 64 * 2**10
 """Bytes that a frame needs beside its payload."""
-_MAX_NAME = 500
+_FRAME_VALUES = 1_000
+"""More values than a frame holds beside its payload."""
 MAX_URI = 8_192
 """Characters of a resource's URI."""
-_MAX_TEXT = 20_000
-_MAX_HINT = 1_000
 _MAX_LINE = 10**7
 """Largest line number; no program has so many lines."""
-_VALUE_BYTES = 64
-"""Memory of a small value, with its place in a list."""
-GUEST_LIMITS = frozenset({"limits.call_bytes", "limits.value_bytes", "values"})
-"""Limits that a guest detects before the host: otherwise it would have to send a frame that is too long. `values`: the
-program's value holds too many values."""
+_MAX_PROBLEM = 200
+
+
+def _cut(size: int) -> AfterValidator:
+    return AfterValidator(lambda text: text[:size])
+
+
+def _from_base64(data: object) -> bytes:
+    if not isinstance(data, str):
+        raise ValueError("no base64")  # noqa: TRY004 - pydantic's
+    return base64.b64decode(data, validate=True)
+
+
+Name = Annotated[str, Field(max_length=500)]
+Text = Annotated[str, _cut(20_000)]
+Hint = Annotated[str, _cut(1_000)]
+LineNumber = Annotated[int | None, AfterValidator(lambda line: line if line and 1 <= line <= _MAX_LINE else None)]
+"""None if no line of a program can have it."""
 
 
 class ProtocolError(framing.FramingError):
@@ -74,138 +87,183 @@ class TooManyValues(Exception):
     """Raised when a frame holds more values than may be parsed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """The program calls a tool."""
+class _Frame(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+class Request(_Frame):
+    """The program asks for something; `ask` gets the answer."""
 
     id: int
-    server: str
-    tool: str
+
+    async def ask(self, host_api: HostApi) -> Reply:
+        raise NotImplementedError
+
+
+class HostCall(Request):
+    """A request that an upstream answers."""
+
+    server: Name
     arguments: dict[str, Any]
     size: int
     """Bytes of the whole frame."""
     memory: int
-    """Bytes of memory that the arguments take at most."""
-    is_raw: bool = False
+    """Bytes of memory that it takes at most."""
+
+    @property
+    def title(self) -> str:
+        raise NotImplementedError
+
+
+class Call(HostCall):
+    """The program calls a tool."""
+
+    op: Literal["call"]
+    tool: Name
+    raw: bool = False
     """True if the program wants the whole result, as the upstream sent it."""
 
     @property
     def title(self) -> str:
         return f"{self.server}.{self.tool}"
 
+    async def ask(self, host_api: HostApi) -> Reply:
+        return await host_api.call(self.server, self.tool, self.arguments, raw=self.raw)
 
-@dataclass(frozen=True, slots=True)
-class Read:
+
+class Read(HostCall):
     """The program reads a resource that a call gave it a link to, or that the server lists."""
 
-    id: int
-    server: str
-    uri: str
-    arguments: dict[str, Any]
-    size: int
-    """Bytes of the whole frame."""
-    memory: int
-    """Bytes of memory that the frame takes at most."""
+    op: Literal["read"]
+    uri: Annotated[str, Field(max_length=MAX_URI)]
+    arguments: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def title(self) -> str:
-        return f"reading {self.uri[:_MAX_NAME]!r}"
+        return f"reading {self.uri[:500]!r}"
+
+    async def ask(self, host_api: HostApi) -> Reply:
+        return await host_api.read(self.server, self.uri, self.arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(Request):
     """The program asks for the resources that a server lists."""
 
-    id: int
-    server: str
+    op: Literal["resources"]
+    server: Name
+
+    async def ask(self, host_api: HostApi) -> Reply:
+        return Reply(await host_api.resources(self.server))
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Request):
     """The program imports a module whose source the host has."""
 
-    id: int
-    module: str
+    op: Literal["load"]
+    module: Name
+
+    async def ask(self, host_api: HostApi) -> Reply:
+        return Reply(await host_api.load(self.module))
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Request):
     """The program searches for tools."""
 
-    id: int
-    query: str
-    detail_level: str
-    server: str | None
+    op: Literal["search"]
+    query: Text
+    detail_level: Name
+    server: Name | None = None
     limit: int
-    effect: str | None = None
+    effect: Name | None = None
+
+    async def ask(self, host_api: HostApi) -> Reply:
+        return Reply(await host_api.search(self.query, self.detail_level, self.server, self.limit, self.effect))
 
 
-@dataclass(frozen=True, slots=True)
-class Show:
+class Show(Request):
     """The program shows a file to the model."""
 
-    id: int
-    data: bytes
-    mime_type: str | None
-    name: str | None
+    op: Literal["show"]
+    data: Annotated[bytes, BeforeValidator(_from_base64)]
+    mime_type: Name | None = None
+    name: Name | None = None
+
+    async def ask(self, host_api: HostApi) -> Reply:
+        return Reply(await host_api.show(self.data, self.mime_type, self.name))
 
 
-@dataclass(frozen=True, slots=True)
-class SavedSkill:
+class SavedSkill(Request):
     """The program saves a skill."""
 
-    id: int
-    name: str
+    op: Literal["skill"]
+    name: Name
     text: str
 
+    async def ask(self, host_api: HostApi) -> Reply:
+        return Reply(await host_api.save_skill(self.name, self.text))
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+
+class Artifact(Request):
     """The program reads an artifact of an earlier one; with `name` None, the names of all."""
 
-    id: int
-    name: str | None
+    op: Literal["artifact"]
+    name: Name | None = None
+
+    async def ask(self, host_api: HostApi) -> Reply:
+        return await host_api.artifact(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(_Frame):
     """The program printed."""
 
+    op: Literal["output"]
     stream: Literal["stdout", "stderr"]
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(_Frame):
     """The program reached a line of its own for the first time."""
 
-    line: int
+    op: Literal["line"]
+    line: LineNumber
 
 
-@dataclass(frozen=True, slots=True)
-class Exceeded:
-    """The program has exceeded a limit."""
+class Exceeded(_Frame):
+    """The guest detected a limit before the host: otherwise it would have to send a frame that is too long."""
 
-    setting: str
-    line: int | None = None
-    """Where in the program."""
-    value: str = ""
+    op: Literal["exceeded"]
+    setting: Literal["limits.call_bytes", "limits.value_bytes", "values"]
+    """`values`: the program's value holds too many values."""
+    line: LineNumber = None
+    value: Name | None = None
     """Description of the program's value, if that is too large."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Raised(_Frame):
+    """The exception that ended the program."""
+
+    type: Annotated[str, _cut(200)]
+    message: Text
+    traceback: Text
+    line: LineNumber = None
+    hint: Hint = ""
+
+
+class Done(_Frame):
     """The program has ended."""
 
-    id: str
-    value: JsonValue
+    op: Literal["done"]
+    id: Name
+    value: Any = None
     value_form: Literal["none", "json", "repr"]
-    error: ProgramError | None
+    error: Raised | None = None
+    hint: Hint = ""
     size: int
-    hint: str = ""
+    """Bytes of the whole frame."""
 
 
 GuestFrame = Call | Read | Resources | Load | Search | Show | SavedSkill | Artifact | Output | Line | Exceeded | Done
+_GUEST_FRAME: TypeAdapter[GuestFrame] = TypeAdapter(Annotated[GuestFrame, Field(discriminator="op")])
 
 
 def parse(data: bytes) -> GuestFrame:
@@ -227,49 +285,15 @@ def parse(data: bytes) -> GuestFrame:
     if not isinstance(frame, dict):
         raise ProtocolError("a frame is no JSON object")
     _check_values(frame)
-    return _guest_frame(frame, data, values)
-
-
-def _guest_frame(frame: dict[str, Any], data: bytes, values: int) -> GuestFrame:
-    """The typed frame of a parsed object; `values` is at least the number of values in `data`."""
-    match frame.get("op"):
-        case "call":
-            arguments = _field(frame, "arguments", dict)
-            is_raw = "raw" in frame and _field(frame, "raw", bool)
-            memory = text_memory(data) + _VALUE_BYTES * values
-            return Call(_id(frame), _name(frame, "server"), _name(frame, "tool"), arguments, len(data), memory, is_raw)
-        case "read":
-            arguments = _field(frame, "arguments", dict) if "arguments" in frame else {}
-            names = _name(frame, "server"), _name(frame, "uri", MAX_URI)
-            return Read(_id(frame), *names, arguments, len(data), text_memory(data) + _VALUE_BYTES * values)
-        case "resources":
-            return Resources(_id(frame), _name(frame, "server"))
-        case "load":
-            return Load(_id(frame), _name(frame, "module"))
-        case "search":
-            query, detail = _field(frame, "query", str)[:_MAX_TEXT], _name(frame, "detail_level")
-            server, effect = _name_or_none(frame, "server"), _name_or_none(frame, "effect")
-            return Search(_id(frame), query, detail, server, _field(frame, "limit", int), effect)
-        case "show":
-            claims = _name_or_none(frame, "mime_type"), _name_or_none(frame, "name")
-            return Show(_id(frame), _bytes(frame, "data"), *claims)
-        case "skill":
-            return SavedSkill(_id(frame), _name(frame, "name"), _field(frame, "text", str))
-        case "artifact":
-            return Artifact(_id(frame), _name_or_none(frame, "name"))
-        case "output":
-            return Output(_one_of(frame, "stream", "stdout", "stderr"), _field(frame, "text", str))
-        case "line":
-            return Line(_field(frame, "line", int))
-        case "exceeded":
-            setting, value = _one_of(frame, "setting", *sorted(GUEST_LIMITS)), _name_or_none(frame, "value")
-            return Exceeded(setting, line_of_program(_line(frame)), value or "")
-        case "done":
-            form = _one_of(frame, "value_form", "none", "json", "repr")
-            raised = _error(frame.get("error"))
-            return Done(_name(frame, "id"), frame.get("value"), form, raised, len(data), _hint(frame))
-        case other:
-            raise ProtocolError(f"a frame has the unknown op {str(other)[:50]!r}")
+    frame["size"] = len(data)
+    if frame.get("op") in ("call", "read"):
+        frame["memory"] = memory_of(data, values)
+    try:
+        return _GUEST_FRAME.validate_python(frame)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, problem["loc"]))
+        raise ProtocolError(f"a frame is wrong: {place} {problem['msg']}"[:_MAX_PROBLEM]) from None
 
 
 def longest_frame(limits: Limits) -> int:
@@ -277,79 +301,49 @@ def longest_frame(limits: Limits) -> int:
     return max(limits.max_value_bytes, 2**21) + _OVERHEAD
 
 
-def _error(raw: Any) -> ProgramError | None:
-    if raw is None:
-        return None
-    if not isinstance(raw, dict):
-        raise ProtocolError("'error' of a frame is no object")
-    line = _line(raw)
-    type_, message = _field(raw, "type", str)[:200], _field(raw, "message", str)[:_MAX_TEXT]
-    return ProgramError(
-        type_, message, _field(raw, "traceback", str)[:_MAX_TEXT], line_of_program(line), hint=_hint(raw)
-    )
-
-
-def _line(raw: dict[str, Any]) -> int | None:
-    line = raw.get("line")
-    if line is not None and (not isinstance(line, int) or isinstance(line, bool)):
-        raise ProtocolError("'line' of a frame is no integer")
-    return line
-
-
-def line_of_program(number: int | None) -> int | None:
-    """The number, if a line of a program can have it."""
-    return number if number is not None and 1 <= number <= _MAX_LINE else None
-
-
-def _hint(raw: dict[str, Any]) -> str:
-    hint: str = _field(raw, "hint", str) if "hint" in raw else ""
-    return hint[:_MAX_HINT]
-
-
-def _bytes(frame: dict[str, Any], field: str) -> bytes:
-    try:
-        return base64.b64decode(_field(frame, field, str), validate=True)
-    except ValueError:
-        raise ProtocolError(f"{field!r} of a frame is no base64") from None
-
-
-def _name_or_none(frame: dict[str, Any], field: str) -> str | None:
-    return None if frame.get(field) is None else _name(frame, field)
-
-
-def _id(frame: dict[str, Any]) -> int:
-    found: int = _field(frame, "id", int)
-    return found
-
-
-def _name(frame: dict[str, Any], field: str, longest: int = _MAX_NAME) -> str:
-    found: str = _field(frame, field, str)
-    if len(found) > longest:
-        raise ProtocolError(f"{field!r} of a frame is longer than {longest} characters")
-    return found
-
-
-def _one_of(frame: dict[str, Any], field: str, *allowed: str) -> Any:
-    found = frame.get(field)
-    if found not in allowed:
-        raise ProtocolError(f"{field!r} of a frame is none of {', '.join(allowed)}")
-    return found
-
-
-def _field(frame: dict[str, Any], field: str, kind: type) -> Any:
-    found = frame.get(field)
-    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
-        raise ProtocolError(f"{field!r} of a frame is no {kind.__name__}")
-    return found
-
-
 def _check_values(frame: dict[str, Any]) -> None:
     level: list[Any] = [frame]
     for _ in range(MAX_DEPTH):
-        found = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
-        if any(isinstance(item, float) and not math.isfinite(item) for item in found):
+        inner = [value for outer in level for value in (outer.values() if isinstance(outer, dict) else outer)]
+        if any(isinstance(value, float) and not math.isfinite(value) for value in inner):
             raise ProtocolError("a frame holds a number that is too large")
-        level = [item for item in found if isinstance(item, (dict, list))]
+        level = [value for value in inner if isinstance(value, (dict, list))]
         if not level:
             return
     raise ProtocolError(f"a frame is nested more than {MAX_DEPTH} deep")
+
+
+def run_frame(run_id: str, program: Program) -> bytes:
+    """The first frame to a guest; `run_id` is a secret of this run."""
+    limits = program.limits
+    passed_on = {
+        "call_bytes": limits.call_bytes,
+        "calls_in_flight": limits.calls_in_flight,
+        "value_bytes": limits.max_value_bytes,
+        "values": MAX_VALUES - _FRAME_VALUES,
+    }
+    # A program could find its key in its interpreter's memory, but never the seed.
+    key = hashlib.blake2b(program.repeat.seed, digest_size=32, person=b"codemode guest").hexdigest()
+    frame = {"op": "run", "id": run_id, "execution_id": program.execution_id, "code": program.code}
+    return encode({**frame, "limits": passed_on, "modules": program.modules, "repeat": {"key": key}})
+
+
+def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes, ...]:
+    """A reply, in pieces.
+
+    Raises:
+        RecursionError: the value is nested too deep.
+    """
+    head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})[:-1].encode() + b',"value":'
+    data = json_bytes(value)
+    return framing.LENGTH.pack(len(head) + len(data) + 1) + head, data, b"}"
+
+
+def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
+    """A reply that is an error."""
+    return encode({"op": "reply", "id": request_id, "ok": False, "kind": kind, "message": message})
+
+
+def encode(frame: dict[str, Any]) -> bytes:
+    """A frame with its length."""
+    return framing.frame(json_bytes(frame))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from unittest.mock import ANY
 
 import pytest
 
 from codemode_server.sandbox import frames
-from codemode_server.sandbox.contract import ProgramError
 
 DONE: dict[str, Any] = {"op": "done", "id": "r", "value": [1], "value_form": "json", "error": None}
 CALL: dict[str, Any] = {"op": "call", "id": 1, "server": "s", "tool": "t", "arguments": {}}
 READ: dict[str, Any] = {"op": "read", "id": 1, "server": "s", "uri": "d://x"}
+SEARCH: dict[str, Any] = {"op": "search", "id": 3, "query": "q", "detail_level": "full", "limit": 5}
 WRONG: list[Any] = [None, 1.5, [], True]
 WRONG_ERRORS: list[Any] = ["x", {}, {"type": 1, "message": "", "traceback": ""}]
 
@@ -22,34 +21,40 @@ def parsed(frame: Any) -> frames.GuestFrame:
     return frames.parse(json.dumps(frame).encode())
 
 
-def test_each_frame_becomes_its_record() -> None:
-    assert parsed(CALL | {"more": 1}) == frames.Call(1, "s", "t", {}, len(json.dumps(CALL | {"more": 1})), ANY)
-    assert parsed(CALL | {"raw": True}) == frames.Call(
-        1, "s", "t", {}, len(json.dumps(CALL | {"raw": True})), ANY, True
-    )
-    assert parsed(READ) == frames.Read(1, "s", "d://x", {}, len(json.dumps(READ)), ANY)
-    template = READ | {"arguments": {"id": 7}}
-    assert parsed(template) == frames.Read(1, "s", "d://x", {"id": 7}, len(json.dumps(template)), ANY)
-    assert parsed({"op": "resources", "id": 2, "server": "s"}) == frames.Resources(2, "s")
-    assert parsed({"op": "load", "id": 2, "module": "m"}) == frames.Load(2, "m")
-    assert parsed({"op": "output", "stream": "stderr", "text": "x"}) == frames.Output("stderr", "x")
-    assert parsed({"op": "exceeded", "setting": "limits.call_bytes"}) == frames.Exceeded("limits.call_bytes")
-    search = {"op": "search", "id": 3, "query": "q", "detail_level": "full", "limit": 5}
-    assert parsed(search) == frames.Search(3, "q", "full", None, 5)
-    assert parsed(search | {"effect": "reads"}) == frames.Search(3, "q", "full", None, 5, "reads")
-    shown = {"op": "show", "id": 4, "data": "YWJj", "mime_type": "image/png"}
-    assert parsed(shown) == frames.Show(4, b"abc", "image/png", None)
-    assert parsed({"op": "artifact", "id": 5, "name": "x1"}) == frames.Artifact(5, "x1")
-    assert parsed({"op": "artifact", "id": 6}) == frames.Artifact(6, None)
-    assert parsed(DONE | {"hint": "h" * 9_000}).hint == "h" * 1_000  # type: ignore[union-attr]
-    assert parsed(DONE) == frames.Done("r", [1], "json", None, len(json.dumps(DONE)))
+FRAMES: list[tuple[dict[str, Any], type[frames.GuestFrame], dict[str, Any]]] = [
+    (CALL | {"more": 1}, frames.Call, {"arguments": {}, "raw": False}),
+    (CALL | {"raw": True, "size": 1, "memory": 1}, frames.Call, {"raw": True}),
+    (READ, frames.Read, {"arguments": {}}),
+    (READ | {"arguments": {"id": 7}}, frames.Read, {}),
+    ({"op": "resources", "id": 2, "server": "s"}, frames.Resources, {}),
+    ({"op": "load", "id": 2, "module": "m"}, frames.Load, {}),
+    ({"op": "output", "stream": "stderr", "text": "x"}, frames.Output, {}),
+    ({"op": "exceeded", "setting": "limits.call_bytes"}, frames.Exceeded, {"line": None}),
+    ({"op": "line", "line": -1}, frames.Line, {"line": None}),
+    (SEARCH, frames.Search, {"server": None, "effect": None}),
+    (SEARCH | {"effect": "reads"}, frames.Search, {"effect": "reads"}),
+    ({"op": "show", "id": 4, "data": "YWJj", "mime_type": "image/png"}, frames.Show, {"data": b"abc", "name": None}),
+    ({"op": "artifact", "id": 5, "name": "x1"}, frames.Artifact, {}),
+    ({"op": "artifact", "id": 6}, frames.Artifact, {"name": None}),
+    (DONE | {"hint": "h" * 9_000}, frames.Done, {"hint": "h" * 1_000}),
+    (
+        DONE | {"error": {"type": "E" * 1_000, "message": "m" * 100_000, "traceback": "t" * 100_000, "line": 3}},
+        frames.Done,
+        {"error": {"type": "E" * 200, "message": "m" * 20_000, "traceback": "t" * 20_000, "line": 3, "hint": ""}},
+    ),
+]
 
 
-def test_an_error_is_bounded() -> None:
-    error = {"type": "E" * 1_000, "message": "m" * 100_000, "traceback": "t" * 100_000, "line": 3}
-    frame = parsed(DONE | {"error": error})
-    assert isinstance(frame, frames.Done)
-    assert frame.error == ProgramError("E" * 200, "m" * 20_000, "t" * 20_000, 3)
+@pytest.mark.parametrize(("frame", "kind", "more"), FRAMES)
+def test_each_frame_becomes_its_record(frame: dict[str, Any], kind: type[frames.GuestFrame], more: Any) -> None:
+    made = parsed(frame)
+    assert isinstance(made, kind)
+    fields = made.model_dump()
+    own = {key: value for key, value in frame.items() if key in fields and key not in ("size", "memory")}
+    assert fields | own | more == fields, "bounded, and with all that it said"
+    if isinstance(made, frames.HostCall):
+        assert made.size == len(json.dumps(frame)), "whatever the guest says of it"
+        assert made.memory > made.size
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.json_values import MAX_VALUES
 from codemode_server.processes.stream_readers import FrameReader
-from codemode_server.sandbox import host_frames
+from codemode_server.sandbox import frames
 from codemode_server.sandbox.channel import Channel
 from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, Reply
 from tests.sandbox.lab import Lab, Tools
@@ -113,7 +113,7 @@ class Guest(ByteReceiveStream, ByteSendStream):
     """Sends what it was given, then `done`, which needs what it hears first. Reads nothing until `reads` is set."""
 
     def __init__(self, said: list[dict[str, Any]], until: Callable[[], bool] = lambda: True) -> None:
-        self._said = [host_frames.encode(frame) for frame in said]
+        self._said = [frames.encode(frame) for frame in said]
         self._until = until
         self.reads = anyio.Event()
         self.heard = bytearray()
@@ -127,7 +127,7 @@ class Guest(ByteReceiveStream, ByteSendStream):
             await anyio.sleep(0.01)
         run = json.loads(self.heard[4 : 4 + int.from_bytes(self.heard[:4], "big")])
         done = {"op": "done", "id": run["id"], "value": 1, "value_form": "json", "error": None}
-        return host_frames.encode(done)
+        return frames.encode(done)
 
     async def send(self, item: bytes) -> None:
         self.heard += item

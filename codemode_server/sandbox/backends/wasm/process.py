@@ -13,7 +13,7 @@ from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.processes.child_process import ChildProcess, OutputTail
 from codemode_server.processes.framing import FramingError, frame
 from codemode_server.processes.stream_readers import FrameReader
-from codemode_server.sandbox import host_frames
+from codemode_server.sandbox import frames
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.sandbox.contract import Program
 
@@ -134,7 +134,7 @@ class Worker:
             "file_bytes": instance.file_mb * 2**20,
             "folders": folders,
         }
-        await self._send(frame(b"") + host_frames.encode(settings))
+        await self._send(frame(b"") + frames.encode(settings))
 
     async def begin(self) -> Instance:
         """Wait until the instance waits for its program, and return its parameters.

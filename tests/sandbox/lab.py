@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import os
 import textwrap
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ import pytest
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError, ToolFailed, UnknownTool
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, Reply, SandboxBackend
+from codemode_server.sandbox.backends.wasm.backend import WasmBackend
+from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, Reply, SandboxBackend, started
 
 SLOWNESS = 10 if os.environ.get("CODEMODE_VM") == "emulated" else 1
 """How many times slower the machine may be than one of today, where its processor is emulated; what a test allows or
@@ -194,6 +197,20 @@ class Tools:
         if name not in KEPT:
             raise MetaToolError(f"no result {name!r} in this session")
         return KEPT[name]
+
+
+@asynccontextmanager
+async def workers(*, warm: int = 1) -> AsyncIterator[WasmBackend]:
+    """A wasm backend of the test's own."""
+    backend = await started(WasmBackend(warm=warm))
+    try:
+        yield backend
+    finally:
+        await backend.aclose()
+
+
+def pids_of(backend: WasmBackend) -> frozenset[int]:
+    return frozenset(worker.pid for worker in backend._all)
 
 
 RAW = {

@@ -18,9 +18,8 @@ import wasmtime
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox.backends.wasm import build, component
-from codemode_server.sandbox.backends.wasm.backend import WasmBackend
 from codemode_server.sandbox.contract import Ending, Limits, Program, SandboxBackend
-from tests.sandbox.lab import Lab, Tools
+from tests.sandbox.lab import Lab, Tools, pids_of, workers
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="owners and signals are as on posix")]
 
@@ -119,22 +118,22 @@ def test_a_component_of_other_sources_is_not_run(tmp_path: Path, stamp: str, mes
 
 
 async def test_clean_workers_are_kept_and_others_replaced(wasm: object) -> None:
-    async with WasmBackend(warm=1) as own:
-        (first,) = own.worker_pids
+    async with workers() as own:
+        (first,) = pids_of(own)
         assert (await own.run(one_program("1/0"), Tools())).ending is Ending.RAISED
-        assert own.worker_pids == {first}
+        assert pids_of(own) == {first}
         assert (await own.run(one_program("while True: pass", wall_seconds=0.2), Tools())).ending is Ending.LIMITED
-        (second,) = own.worker_pids
+        (second,) = pids_of(own)
         assert second != first
         assert not is_alive(first)
         assert (await own.run(one_program("6 * 7"), Tools())).value == 42
-        assert own.worker_pids == {second}
+        assert pids_of(own) == {second}
     assert not is_alive(second)
 
 
 async def test_a_worker_killed_under_its_program_is_told(wasm: object) -> None:
-    async with WasmBackend(warm=1) as own:
-        (pid,) = own.worker_pids
+    async with workers() as own:
+        (pid,) = pids_of(own)
         threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
         outcome = await own.run(one_program("while True: pass"), Tools())
         assert outcome.ending is Ending.DIED
@@ -147,11 +146,10 @@ HOST = """
 import asyncio, sys
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox.contract import Limits, Program
-from codemode_server.sandbox.backends.wasm.backend import WasmBackend
-from codemode_server.sandbox.backends.wasm.process import Instance, Worker
+from tests.sandbox.lab import pids_of, workers
 async def main():
-    async with WasmBackend(warm=1) as own:
-        print(*own.worker_pids, flush=True)
+    async with workers() as own:
+        print(*pids_of(own), flush=True)
         await own.run(Program(ExecutionId("x0"), sys.argv[1], Limits()), None)
 asyncio.run(main())
 """
@@ -212,9 +210,9 @@ except MemoryError:
     del full[-90:]
 len(echo(x="a" * (15 * 2**20))["x"])
 """
-    async with WasmBackend(warm=1) as backend:
+    async with workers() as backend:
         assert await Lab(backend, tmp_path).value(code, memory_mb=256, wall_seconds=60.0) == 15 * 2**20
-        (pid,) = backend.worker_pids
+        (pid,) = pids_of(backend)
         peak_kb = _most_memory_kb(pid)
     assert 256 < peak_kb / 1024 < 256 + 128
 
@@ -228,7 +226,7 @@ async def test_a_program_has_its_own_limits_and_folders_whatever_its_instance_wa
     workspace.mkdir()
     other.mkdir()
     fill = "full = bytearray(100 * 2**20)\nlen(full)"
-    async with WasmBackend(warm=1) as backend:
+    async with workers() as backend:
         lab = Lab(backend, workspace)
         assert await lab.value(fill) == 100 * 2**20
         assert await lab.limit(fill, memory_mb=64) == "limits.memory_mb"

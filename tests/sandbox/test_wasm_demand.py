@@ -11,12 +11,12 @@ import pytest
 
 from codemode_server.sandbox.backends.wasm import backend as backend_module
 from codemode_server.sandbox.backends.wasm.backend import WasmBackend
-from tests.sandbox.lab import Lab, Tools
+from tests.sandbox.lab import Lab, Tools, pids_of, workers
 
 
 @asynccontextmanager
 async def tended(*, warm: int) -> AsyncIterator[WasmBackend]:
-    async with WasmBackend(warm=warm) as backend, anyio.create_task_group() as tasks:
+    async with workers(warm=warm) as backend, anyio.create_task_group() as tasks:
         tasks.start_soon(backend.tend)
         await anyio.wait_all_tasks_blocked()
         yield backend
@@ -35,10 +35,10 @@ async def test_after_two_programs_at_once_two_workers_are_kept_and_used_again(tm
     async with tended(warm=1) as backend:
         lab = Lab(backend, tmp_path)
         await two_at_once(lab)
-        kept = backend.worker_pids
+        kept = pids_of(backend)
         assert len(kept) == 2
         await two_at_once(lab)
-        assert backend.worker_pids == kept
+        assert pids_of(backend) == kept
 
 
 async def test_workers_end_when_two_programs_at_once_were_long_ago(
@@ -49,5 +49,5 @@ async def test_workers_end_when_two_programs_at_once_were_long_ago(
         monkeypatch.setattr(backend_module, "RECENT_SECONDS", 0.0)
         backend._is_work_left.set()
         with anyio.fail_after(30):
-            while len(backend.worker_pids) > 1:
+            while len(pids_of(backend)) > 1:
                 await anyio.sleep(0.05)

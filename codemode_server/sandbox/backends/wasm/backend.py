@@ -14,8 +14,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import anyio
 import anyio.to_thread
@@ -24,7 +22,7 @@ from codemode_server import temporary
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.backends.wasm import build, component
-from codemode_server.sandbox.backends.wasm.process import BadNativeCode, Instance, Worker
+from codemode_server.sandbox.backends.wasm.process import Instance, Worker
 from codemode_server.sandbox.channel import Channel, out_of_memory
 from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError, SandboxCount
 from codemode_server.sandbox.importable import IN_WASM
@@ -43,30 +41,19 @@ class WasmBackend:
     level = IsolationLevel.WASM
     importable: frozenset[str] | None = IN_WASM
 
-    def __init__(
-        self,
-        *,
-        warm: int = 1,
-        cache: Path | None = None,
-        guest: Path = build.COMPONENT,
-        announce: Callable[[str], None] = _log.info,
-    ) -> None:
+    def __init__(self, *, warm: int = 1, announce: Callable[[str], None] = _log.info) -> None:
         self._warm = warm
-        self._cache = cache or component.cache_folder()
-        self._guest = guest
         self._announce = announce
         self._native: Path | None = None
         self._starting = anyio.Lock()
         self._idle: list[Worker] = []
         self._all: set[Worker] = set()
         self._closed = False
-        self._rebuilt = False
         self._quotas = Quotas()
         self._left: list[Path] = []
         """Scratch folders that programs did not leave empty, to be removed by `tend`."""
         self._is_work_left = anyio.Event()
         """Set when there is something for `tend` to do."""
-        self._is_tended = False
         self._running = 0
         self._most = 0
         """The most programs that ran at once lately, since `_most_at`."""
@@ -75,46 +62,29 @@ class WasmBackend:
 
     @property
     def build(self) -> str:
-        return f"{self.name} {build.read_stamp(self._guest).get('component', '')}"
+        return f"{self.name} {build.read_stamp(build.COMPONENT).get('component', '')}"
 
     @property
     def count(self) -> SandboxCount:
         return SandboxCount(idle=len(self._idle), busy=len(self._all) - len(self._idle))
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     async def start(self) -> None:
         """Compile the component unless it is compiled already, and start the warm workers."""
         await self._native_code()
         await self._fill()
         for worker in list(self._idle):
-            try:
-                await self._until_ready(worker)
-            except BadNativeCode:
-                await self._discard(worker)
-                await self._fill()
+            await worker.ready()
 
     async def tend(self) -> None:
         """Remove what programs left in their scratch folders, which can take long, so that their answers do not wait
         for it; and end the workers that were kept after several programs at once."""
-        self._is_tended = True
-        try:
-            while True:
-                with anyio.move_on_after(RECENT_SECONDS if len(self._idle) > self._warm else None):
-                    await self._is_work_left.wait()
-                self._is_work_left = anyio.Event()
-                await self._remove_left()
-                while len(self._idle) > self._kept():
-                    await self._discard(self._idle[0])
-        finally:
-            self._is_tended = False
+        while True:
+            with anyio.move_on_after(RECENT_SECONDS if len(self._idle) > self._warm else None):
+                await self._is_work_left.wait()
+            self._is_work_left = anyio.Event()
+            await self._remove_left()
+            while len(self._idle) > self._kept():
+                await self._discard(self._idle[0])
 
     async def run(self, program: Program, host_api: HostApi) -> Outcome:
         """Run one program in a fresh instance."""
@@ -145,7 +115,7 @@ class WasmBackend:
             with anyio.CancelScope(shield=True):
                 await self._give_back(worker, program, is_reusable=is_reusable)
             self._remove_scratch(scratch)
-            if self._left and (not self._is_tended or len(self._left) > _MAX_LEFT):
+            if len(self._left) > _MAX_LEFT:
                 await self._remove_left()
 
     async def aclose(self) -> None:
@@ -163,11 +133,6 @@ class WasmBackend:
                     await anyio.to_thread.run_sync(temporary.remove, self._left[0])
                     del self._left[0]
 
-    @property
-    def worker_pids(self) -> frozenset[int]:
-        """Process ids of the current workers; for tests."""
-        return frozenset(worker.pid for worker in self._all)
-
     def _remove_scratch(self, scratch: Path) -> None:
         """Remove a scratch folder now if it is empty, as most programs leave it; otherwise `tend` removes it."""
         try:
@@ -178,7 +143,7 @@ class WasmBackend:
 
     def _kept(self) -> int:
         """How many idle workers are kept: to start one costs more processor time than a short program."""
-        return max(self._warm, self._most_at_once()) if self._warm and self._is_tended else self._warm
+        return max(self._warm, self._most_at_once()) if self._warm else 0
 
     async def _run_in(self, worker: Worker, program: Program, host_api: HostApi, quota: Quota) -> tuple[Outcome, bool]:
         channel = Channel(worker.reader, worker.stream, program, host_api)
@@ -199,32 +164,18 @@ class WasmBackend:
                 await self._discard(worker)
                 continue
             try:
-                await self._until_ready(worker)
+                await worker.ready()
                 if worker.instance is None:
                     await worker.prepare(_make_instance(program))
                 return worker, (await worker.begin()).scratch
-            except (SandboxUnavailable, BadNativeCode) as error:
+            except SandboxUnavailable:
                 await self._discard(worker)
-                if isinstance(error, SandboxUnavailable) and not was_idle:
+                if not was_idle:
                     raise
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     await self._discard(worker)
                 raise
-
-    async def _until_ready(self, worker: Worker) -> None:
-        """Wait until a worker is ready. Native code that does not load is discarded once, to be compiled again."""
-        try:
-            await worker.ready()
-        except BadNativeCode as error:
-            if self._rebuilt:
-                raise SandboxUnavailable(f"the sandbox's native code does not load: {error}") from error
-            _log.warning("the sandbox's native code did not load and is compiled again: %s", error)
-            self._rebuilt = True
-            if self._native is not None:
-                component.discard(self._native)
-                self._native = None
-            raise
 
     async def _give_back(self, worker: Worker, program: Program, *, is_reusable: bool) -> None:
         """Return a worker to the pool with an instance for the next program, which probably has the same limits and
@@ -269,11 +220,10 @@ class WasmBackend:
     async def _native_code(self) -> Path:
         async with self._starting:
             if self._native is None:
-                self._native = await anyio.to_thread.run_sync(self._find_native_code, abandon_on_cancel=True)
+                self._native = await anyio.to_thread.run_sync(
+                    component.prepared, self._announce, abandon_on_cancel=True
+                )
             return self._native
-
-    def _find_native_code(self) -> Path:
-        return component.native_code(component.checked_component(self._guest), self._cache, self._announce)
 
 
 def _make_instance(program: Program) -> Instance:

@@ -19,7 +19,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio.to_thread
@@ -68,7 +67,7 @@ def checked_component(component: Path = build.COMPONENT) -> Path:
     return component
 
 
-def native_code(component: Path, folder: Path, announce: Callable[[str], None]) -> Path:
+def native_code(component: Path, folder: Path, announce: Announce) -> Path:
     """The component's native code for this machine, compiled now if necessary. Blocks.
 
     Raises:
@@ -92,42 +91,35 @@ def is_compiled(component: Path, folder: Path) -> bool:
     return _is_sound(folder / f"{_key(component)}.cwasm")
 
 
+def prepared(announce: Announce) -> Path:
+    """The native code of the sandbox's own component, as `native_code`."""
+    return native_code(checked_component(), cache_folder(), announce)
+
+
 async def diagnose() -> Diagnosis:
     """Checks that the component is built and compiled for this machine."""
-    return await anyio.to_thread.run_sync(_diagnose)
-
-
-def _diagnose() -> Diagnosis:
     try:
         wasmtime_folder()
-        guest = checked_component()
+        is_ready = await anyio.to_thread.run_sync(_is_prepared)
     except SandboxUnavailable as error:
         return Diagnosis((Check("wasm", "missing", error.reason, error.remedy),))
-    compiled = "compiled for this machine"
-    if not is_compiled(guest, cache_folder()):
-        compiled += " at its first use, or by codemode-server setup"
-    return Diagnosis((Check("wasm", "ok", compiled),), "wasm")
+    when = "" if is_ready else " at its first use, or by codemode-server setup"
+    return Diagnosis((Check("wasm", "ok", f"compiled for this machine{when}"),), "wasm")
 
 
 async def prepare(announce: Announce) -> Step:
     """Compile the component unless it is compiled already."""
-    return await anyio.to_thread.run_sync(_prepare, announce)
-
-
-def _prepare(announce: Announce) -> Step:
     try:
-        guest, folder = checked_component(), cache_folder()
-        if is_compiled(guest, folder):
+        if await anyio.to_thread.run_sync(_is_prepared):
             return Step("wasm", "was compiled already")
-        native_code(guest, folder, announce)
+        await anyio.to_thread.run_sync(prepared, announce)
     except SandboxUnavailable as error:
         return Step("wasm", str(error), is_successful=False)
     return Step("wasm", "compiled for this machine")
 
 
-def discard(native: Path) -> None:
-    """Delete native code that did not load."""
-    native.unlink(missing_ok=True)
+def _is_prepared() -> bool:
+    return is_compiled(checked_component(), cache_folder())
 
 
 def _key(component: Path) -> str:

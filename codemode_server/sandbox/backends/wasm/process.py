@@ -19,14 +19,9 @@ from codemode_server.sandbox.contract import Program
 
 _START_SECONDS = 60.0
 _END_SECONDS = 2.0
-_EXIT_BAD_NATIVE_CODE = 3
 _EXIT_OUT_OF_MEMORY = 5
 _MAX_REASON_BYTES = 2_000
 _ENDED_WHILE_IDLE = "the sandbox's worker process ended while it was idle"
-
-
-class BadNativeCode(Exception):
-    """Raised when the worker could not load the native code, which has to be compiled again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +87,10 @@ class Worker:
         """True if it ended because the program's memory was full."""
         return self._process.returncode == _EXIT_OUT_OF_MEMORY
 
-    @property
-    def is_alive(self) -> bool:
-        return self._process.returncode is None
-
     async def ready(self) -> None:
         """Wait until it can make an instance.
 
         Raises:
-            BadNativeCode: it could not load its code.
             SandboxUnavailable: it did not start.
         """
         if self._is_ready:
@@ -112,8 +102,6 @@ class Worker:
             raise SandboxUnavailable("the sandbox's worker process did not become ready") from None
         except anyio.EndOfStream:
             reason = await self.exit_reason()
-            if self._process.returncode == _EXIT_BAD_NATIVE_CODE:
-                raise BadNativeCode(reason) from None
             raise SandboxUnavailable(f"the sandbox's worker process ended at its start: {reason}") from None
         self._is_ready = True
 

@@ -26,7 +26,6 @@ sys.path.append(sys.argv[2])
 import wasmtime
 from wasmtime import component
 
-EXIT_BAD_NATIVE_CODE = 3
 EXIT_TRAPPED = 4
 EXIT_OUT_OF_MEMORY = 5
 _WASM_STACK = 2 * 2**20  # the maximum that wasmtime accepts
@@ -139,7 +138,7 @@ def serve(native_code: str) -> None:
     try:
         code = component.Component.deserialize_file(shared, native_code)
     except wasmtime.WasmtimeError as error:
-        _give_up(EXIT_BAD_NATIVE_CODE, f"this is no native code of the sandbox: {error}")
+        _give_up(EXIT_TRAPPED, f"{native_code} is no native code of the sandbox, remove it: {error}")
     pipe = _Pipe()
 
     def send(_: wasmtime.Store, frame: str) -> None:

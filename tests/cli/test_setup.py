@@ -51,7 +51,7 @@ def test_what_can_not_be_fetched_is_told_with_what_to_do(tmp_path: Path, msb_hom
     done = run(tmp_path, msb_home, line, "{backend: microsandbox, image: '127.0.0.1:1/team/image:1'}")
     assert done.code == 1
     assert done.stdout.startswith(told)
-    assert not anyio.run(image.is_present, "127.0.0.1:1/team/image:1")
+    assert anyio.run(image.find, "127.0.0.1:1/team/image:1") is None
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="there no variable moves the cache folder")

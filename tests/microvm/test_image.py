@@ -24,7 +24,7 @@ async def refusal(registry: Registry) -> SandboxUnavailable:
     with serving(registry), pytest.raises(SandboxUnavailable) as caught:
         await image.pull(registry.reference, lambda line: None)
     assert caught.value.is_temporary
-    assert not await image.is_present(registry.reference)
+    assert await image.find(registry.reference) is None
     return caught.value
 
 
@@ -133,7 +133,7 @@ async def test_a_manifest_that_is_not_the_pinned_one_is_refused(msb_home: Path) 
         pinned = f"{registry.host}/team/image:1@sha256:{'0a' * 32}"
         with pytest.raises(SandboxUnavailable):
             await image.pull(pinned, print)
-    assert not await image.is_present(pinned)
+    assert await image.find(pinned) is None
 
 
 async def test_a_registry_that_is_not_there_is_told_with_both_ways_out(msb_home: Path) -> None:

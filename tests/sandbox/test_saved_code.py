@@ -52,6 +52,7 @@ async def test_a_refusal_is_an_error_of_the_program(lab: Lab) -> None:
     for code in (
         "with open('/skills/a.py', 'w') as f:\n    f.write('refused')",
         "f = open('/skills/a.py', 'w')\nf.write('refused')",
+        "open('/skills/a.py', 'w').write('refused')",
     ):
         outcome = await lab.run(code, tools)
         assert outcome.error is not None
@@ -157,6 +158,7 @@ async def test_results_of_tools_are_saved_as_what_they_hold(lab: Lab) -> None:
 
 
 REFUSED = {
+    "{'done': 3}": "TypeError: checkpoint.save(step, context): step says what is done; give this dict as context=",
     "step=1, context={'rows': [object()]}": "TypeError: checkpoint.save: context is no JSON: object has no form",
     "step=float('nan')": "TypeError: checkpoint.save: step is no JSON: nan has no form in JSON",
     f"step=1, context='a' * {MAX_BYTES}": "ValueError: checkpoint.save: step and context take",

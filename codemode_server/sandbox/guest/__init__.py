@@ -1,7 +1,7 @@
 """Code that runs inside a sandbox: the program's runner, its stubs and its link to the host.
 
 Standard library only, and nothing of codemode_server: the folder is copied into the sandbox as the package
-`codemode_guest`. It is built for CPython 3.14. `wasi`, `library` and `app` are for a sandbox
+`codemode_guest`. It is built for CPython 3.14. `wasi` and `app` are for a sandbox
 without threads; everything else is the same for every backend. `binding`, `await_rule`, `advice` and `similar_names`
 are pure, and the host's static check uses them too.
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from . import encoded
 from .files import Blocks, Fields, File, Shown
-from .link import Link, Refused
-from .values import MAX_DEPTH
+from .link import Link
+from .values import MAX_DEPTH, resolve
 
 _FEW = 100
 _TAKES = (
@@ -21,15 +21,15 @@ _TAKES = (
 )
 
 
-def make_show(link: Link, resolve: Callable[[Any], Any]) -> Callable[..., Shown]:
-    """`show` over one link; `resolve` gives the value of a call on its way."""
+def make_show(link: Link) -> Callable[..., Shown]:
+    """`show` over one link."""
 
     def show(*things: Any, name: str | None = None, mime_type: str | None = None) -> Shown:
         """Show images, sounds or files to the model: File, bytes, path, or a list; of a tool's result all its files.
 
         What exceeds the budget is stored, and the answer names it.
         """
-        found = [file for thing in things for file in _files(resolve(thing), resolve)]
+        found = [file for thing in things for file in _files(resolve(thing))]
         files = list({id(file): file for file in found}.values())
         if not files:
             raise TypeError(f"show() has nothing to show; it takes {_TAKES}")
@@ -57,16 +57,13 @@ def _sent(link: Link, file: File, name: str | None, mime_type: str | None) -> st
     data = base64.b64encode(file.data).decode()
     if len(data) > link.call_bytes:
         raise ValueError(f"show(): {len(file.data)} bytes can't be sent (limits.call_bytes); save it in /workspace")
-    try:
-        reply, _ = link.ask("show", data=data, mime_type=mime_type or file.mime_type, name=name or file.name)
-    except Refused as refusal:
-        raise ValueError(str(refusal)) from None
-    return str(reply)
+    asked = {"data": data, "mime_type": mime_type or file.mime_type, "name": name or file.name}
+    return str(link.ask("show", ValueError, **asked))
 
 
-def _files(thing: Any, resolve: Callable[[Any], Any]) -> list[File]:
+def _files(thing: Any) -> list[File]:
     if isinstance(thing, (dict, list, tuple)):
-        files = _files_within(thing, resolve)
+        files = _files_within(thing)
         if not files and thing:
             raise TypeError(f"show() found no file in this {type(thing).__name__}; it takes {_TAKES}")
         return files
@@ -83,7 +80,7 @@ def _files(thing: Any, resolve: Callable[[Any], Any]) -> list[File]:
     raise TypeError(f"show() takes {_TAKES}; not {type(thing).__name__}")
 
 
-def _files_within(thing: Any, resolve: Callable[[Any], Any], depth: int = 0) -> list[File]:
+def _files_within(thing: Any, depth: int = 0) -> list[File]:
     """The files in a dict or list, however deep; texts and other values in it are passed over.
 
     Texts are paths only in a list that holds nothing else: beside files they are what a tool said of these.
@@ -92,15 +89,15 @@ def _files_within(thing: Any, resolve: Callable[[Any], Any], depth: int = 0) -> 
         return thing.files
     items = list(thing.values()) if isinstance(thing, dict) else [resolve(item) for item in thing]
     if not isinstance(thing, (dict, Blocks)) and items and all(isinstance(item, (str, pathlib.Path)) for item in items):
-        return [file for item in items for file in _files(item, resolve)]
+        return [file for item in items for file in _files(item)]
     found: list[File] = []
     for item in items:
         if isinstance(item, (dict, list, tuple)):
-            found += _files_within(item, resolve, depth + 1) if depth < MAX_DEPTH else []
+            found += _files_within(item, depth + 1) if depth < MAX_DEPTH else []
         elif isinstance(item, str):
             found += _files_of_text(item)
         elif item is not None and not isinstance(item, (int, float)):
-            found += _files(item, resolve)
+            found += _files(item)
     return found
 
 

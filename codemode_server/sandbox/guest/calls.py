@@ -17,7 +17,7 @@ from .await_rule import is_async_frame
 from .files import from_reply
 from .link import PROGRAM_FILE, Link, Refused, holds_more_values, to_json
 from .value_descriptions import remember_sample
-from .values import NotJson, to_argument
+from .values import Unfinished, resolve, to_argument
 
 READING = "resources.read"
 """The reading of a resource, as errors name it."""
@@ -39,16 +39,6 @@ class ToolError(RuntimeError):
         """For `.pages()` errors: the items read before the failure."""
         self.page: Any = None
         """For `.pages()` errors: the page that can't be read."""
-
-
-class Unfinished:
-    """A value that has not arrived yet, or was not requested yet."""
-
-    __slots__ = ()
-
-    def _value(self) -> Any:
-        """The value, blocking until it is there."""
-        raise NotImplementedError
 
 
 class PendingCall(Unfinished):
@@ -152,14 +142,14 @@ for _name, _function in _USES.items():
     setattr(PendingCall, f"__{_name}__", _as_value(_function))
 
 
-def resolve(value: Any) -> Any:
-    """The value itself: of a call on its way its result, blocking until it is there."""
-    return value._value() if isinstance(value, Unfinished) else value
-
-
 async def finish(value: Any) -> Any:
     """Like `resolve`, for async code; `source` puts it where an `await` was forgotten."""
     return await value if isinstance(value, PendingCall) else value
+
+
+def plain_arguments(title: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as a tool gets them; raises TypeError for one that has no form in JSON."""
+    return {name: to_argument(value, f"{title}() can't send argument {name!r}") for name, value in arguments.items()}
 
 
 class Calls:
@@ -180,12 +170,7 @@ class Calls:
             TypeError: an argument has no form in JSON.
             ToolError: there are too many values in them.
         """
-        plain = {}
-        for name, value in arguments.items():
-            try:
-                plain[name] = to_argument(value, resolve)
-            except NotJson as error:
-                raise TypeError(f"{title}() can't send argument {name!r}: {error}") from None
+        plain = plain_arguments(title, arguments)
         text = to_json(plain)
         if holds_more_values(text, plain, self.link.values):
             message = f"{title}(): the arguments hold more than {self.link.values:,} values; send fewer in each call"

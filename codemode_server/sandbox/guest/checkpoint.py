@@ -12,8 +12,7 @@ import pathlib
 import time
 from typing import Any
 
-from .calls import resolve
-from .values import NotJson, to_argument
+from .values import to_argument
 
 FILE = "/workspace/state/checkpoint.json"
 MAX_BYTES = 64 * 1024
@@ -34,10 +33,12 @@ class Checkpoint:
 
         Both are JSON values, together at most 64 KiB; larger data belongs into files in /workspace.
         """
+        if isinstance(step, dict) and context is None:
+            raise TypeError("checkpoint.save(step, context): step says what is done; give this dict as context=")
         point = {
-            "step": _as_json(step, "step"),
+            "step": to_argument(step, "checkpoint.save: step is no JSON"),
             "last_task": _execution_id,
-            "context": _as_json(context, "context"),
+            "context": to_argument(context, "checkpoint.save: context is no JSON"),
             "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time())),
         }
         data = json.dumps(point, ensure_ascii=False).encode("utf-8", "replace")
@@ -78,10 +79,3 @@ class Checkpoint:
 
     def __repr__(self) -> str:
         return "<checkpoint: save(step=..., context=...), load()>"
-
-
-def _as_json(value: Any, name: str) -> Any:
-    try:
-        return to_argument(value, resolve)
-    except NotJson as error:
-        raise TypeError(f"checkpoint.save: {name} is no JSON: {error}") from None

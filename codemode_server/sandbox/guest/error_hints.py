@@ -1,41 +1,38 @@
 """The likely fix of a failed program: what to use in place of what a sandbox lacks, or what the values that the failing
 line used say, such as the keys of a dict.
 
-Nothing of the program is called (see `error_place`). Without certainty there is no hint."""
+Names and subscripts of plain dicts and lists are followed; nothing of the program is called. Without certainty there
+is no hint.
+"""
 
 from __future__ import annotations
 
+import ast
 import builtins
 import errno
 import json
+import linecache
 import os
 import pathlib
 import sys
 import types
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
-from .advice import (
-    NO_HOST_FILES,
-    NO_NETWORK,
-    NO_PROCESSES,
-    NO_SKILL_FILES,
-    NO_TOOL_FILES,
-    TMP_IS_THE_SANDBOX_S,
-    import_of,
-    starts_fresh,
-    tool_for_module,
-)
+from . import advice
 from .await_rule import CONSUMERS, is_async_frame
 from .calls import PendingCall
-from .error_place import Place, plain
-from .files import File
+from .files import Blocks, Fields, File
 from .modules import PROGRAM_FILES
 from .similar_names import similar_name
 from .stubs import Stub
-from .value_descriptions import UNKNOWN, nearest_key, shape, way_to_read
+from .value_descriptions import MAX_ITEMS, SAMPLES, UNKNOWN, nearest_key, shape, way_to_read
 
 _MAX_HINT = 500
+_MAX_NAME = 40
+_GUEST = __file__.rpartition("/")[0]
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def mend(error: BaseException) -> str:
@@ -52,8 +49,8 @@ def _mend(error: BaseException) -> str:
         is_await = "outside async function" in message
         return "write `async def`, or call without `await`: plain functions get the result itself" if is_await else ""
     if isinstance(error, NameError):
-        return of_name(error, Place(error).names())
-    if hint := of_the_sandbox(error) or _of_forgotten_await(error, message):
+        return _of_name(error, Place(error).names())
+    if hint := _of_the_sandbox(error) or _of_forgotten_await(error, message):
         return hint
     if isinstance(error, KeyError) and error.args:
         return _of_key(error.args[0], Place(error))
@@ -104,7 +101,7 @@ def _of_attribute(name: str | None, value: Any, place: Place) -> str:
     if isinstance(value, types.CoroutineType):
         return "await it first"
     if isinstance(value, Stub):
-        return tool_for_module(value._server, value._name) or value.how_to_call
+        return advice.tool_for_module(value._server, value._name) or value.how_to_call
     if isinstance(value, dict):
         if name in value:
             return f'results are plain dicts: write ["{name}"] for .{name}'
@@ -144,43 +141,43 @@ def _of_type(message: str, place: Place) -> str:
     return f"{place.text or 'it'} is {shape(value)}" if "not subscriptable" in message else ""
 
 
-_HINTS_BY_FOLDER = {"skills": NO_SKILL_FILES, "servers": NO_TOOL_FILES}
+_HINTS_BY_FOLDER = {"skills": advice.NO_SKILL_FILES, "servers": advice.NO_TOOL_FILES}
 _STARTERS = ("system", "popen", "fork", "forkpty", "execv", "execvp", "posix_spawn", "spawnl", "spawnv")
 _DENIED = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, 76)  # of WASI: not capable
 _MAX_NAMES = 5
 
 
-def of_the_sandbox(error: BaseException) -> str:
+def _of_the_sandbox(error: BaseException) -> str:
     """Advice for the failure; empty if the sandbox is not its reason."""
     if isinstance(error, AttributeError):
         return _of_module(getattr(error, "name", None), getattr(error, "obj", None))
     if isinstance(error, RuntimeError) and "determine home directory" in str(error):
-        return NO_HOST_FILES
+        return advice.NO_HOST_FILES
     if not isinstance(error, (OSError, NotImplementedError)):
         return ""
     files = list(_files_of(error))
     if any(file.endswith(("subprocess.py", "unix_events.py")) for file in files) or "does not support processes" in str(
         error
     ):
-        return NO_PROCESSES
+        return advice.NO_PROCESSES
     if any(file.endswith(("/socket.py", "urllib/request.py", "http/client.py")) for file in files) or "socket" in str(
         type(error)
     ):
-        return NO_NETWORK
+        return advice.NO_NETWORK
     if not isinstance(error, OSError) or error.errno not in _DENIED:
         return ""
-    return of_path(error.filename, is_missing=error.errno == errno.ENOENT)
+    return _of_path(error.filename, is_missing=error.errno == errno.ENOENT)
 
 
-def of_name(error: NameError, defined: Iterable[str]) -> str:
+def _of_name(error: NameError, defined: Iterable[str]) -> str:
     """Advice for an undefined name; `defined` are the names where it was used."""
     name = error.name
     if not name or isinstance(error, UnboundLocalError):
         return ""
-    if wanted := import_of(name, is_module=True):
+    if wanted := advice.import_of(name, is_module=True):
         return f"write: {wanted}"
     meant = similar_name(name, defined) or similar_name(name, (known for known in dir(builtins) if known.islower()))
-    return f"did you mean {meant!r}?" if meant else starts_fresh(_last_result())
+    return f"did you mean {meant!r}?" if meant else advice.starts_fresh(_last_result())
 
 
 def _last_result() -> str:
@@ -193,25 +190,25 @@ def _of_module(name: str | None, owner: object) -> str:
     if not isinstance(owner, types.ModuleType) or name is None:
         return ""
     if owner.__name__ == "os" and name in _STARTERS:
-        return NO_PROCESSES
-    return NO_NETWORK if owner.__name__ == "http.client" and name == "HTTPSConnection" else ""
+        return advice.NO_PROCESSES
+    return advice.NO_NETWORK if owner.__name__ == "http.client" and name == "HTTPSConnection" else ""
 
 
-def of_path(written: object, *, is_missing: bool = True) -> str:
+def _of_path(written: object, *, is_missing: bool = True) -> str:
     """Advice for a path that could not be opened; `is_missing`: because there is nothing."""
     path = os.fsdecode(written) if isinstance(written, (str, bytes, pathlib.PurePath)) else ""
     if not path:
         return ""
     if path == "~" or path.startswith("~/") or ":\\" in path[:4]:
-        return NO_HOST_FILES
+        return advice.NO_HOST_FILES
     folder = os.path.abspath(path).split("/")[1]  # noqa: PTH100 - `resolve` would follow links
     if folder == "workspace":
         return _listed() if is_missing else ""
     if folder == "tmp":
-        return TMP_IS_THE_SANDBOX_S if is_missing else ""
+        return advice.TMP_IS_THE_SANDBOX_S if is_missing else ""
     if folder in _HINTS_BY_FOLDER:
         return _HINTS_BY_FOLDER[folder]
-    return NO_HOST_FILES if path.startswith("/") else f"write paths in full: /workspace/{path}; {_listed()}"
+    return advice.NO_HOST_FILES if path.startswith("/") else f"write paths in full: /workspace/{path}; {_listed()}"
 
 
 def _listed() -> str:
@@ -236,3 +233,111 @@ def _files_of(error: BaseException | None) -> Iterator[str]:
             yield trace.tb_frame.f_code.co_filename
             trace = trace.tb_next
         error = error.__cause__ or error.__context__
+
+
+def plain(value: Any) -> Any:
+    """A call that has its answer is that answer."""
+    if type(value) is PendingCall:
+        future = value._future
+        return future.result() if future.done() and future.exception() is None else UNKNOWN
+    return value
+
+
+class Place:
+    """The place in the program where it failed, and the values there."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._frame: types.FrameType | None = None
+        self._position: tuple[int | None, ...] = ()
+        self._tree = ast.Module(body=[], type_ignores=[])
+        trace, last = error.__traceback__, None
+        while trace is not None:
+            file = trace.tb_frame.f_code.co_filename
+            if file in PROGRAM_FILES:
+                last = trace
+            elif not file.startswith(_GUEST):
+                last = None  # raised within a library: what the program's line worked on says little
+            trace = trace.tb_next
+        if last is None:
+            return
+        self._frame = last.tb_frame
+        self._position = next(islice(self._frame.f_code.co_positions(), last.tb_lasti // 2, None), ())
+        self._tree = ast.parse("".join(linecache.getlines(self._frame.f_code.co_filename)))
+
+    @property
+    def text(self) -> str:
+        """Source of the expression that is subscripted or whose attribute is read; empty where that is long."""
+        node = self._node()
+        text = ast.unparse(node.value) if node is not None else ""
+        return text if len(text) <= _MAX_NAME else ""
+
+    def subscripted(self, lacking: Any = UNKNOWN) -> Any:
+        """The object whose item was asked for."""
+        node = self._node()
+        return self.value(node.value, lacking) if node is not None else UNKNOWN
+
+    def key(self) -> Any:
+        node = self._node()
+        return self.value(node.slice) if isinstance(node, ast.Subscript) else UNKNOWN
+
+    def names(self) -> list[str]:
+        """The names that were defined there."""
+        if self._frame is None:
+            return []
+        names = [*self._frame.f_locals, *self._frame.f_globals]
+        return [name for name in names if isinstance(name, str) and not name.startswith("__")]
+
+    def _node(self) -> ast.Subscript | ast.Attribute | None:
+        """The expression that is written exactly where it failed."""
+        for node in ast.walk(self._tree):
+            if isinstance(node, (ast.Subscript, ast.Attribute)) and _position(node) == self._position:
+                return node
+        return None
+
+    def value(self, node: ast.expr, lacking: Any = UNKNOWN) -> Any:
+        """Value of an expression, as far as it is known without running any of it."""
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Await):
+            return self.value(node.value, lacking)
+        if isinstance(node, ast.Name):
+            return self._named(node, lacking)
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            return SAMPLES.get(node.func.id if isinstance(node.func, ast.Name) else node.func.attr, UNKNOWN)
+        if isinstance(node, ast.Subscript):
+            base, key = self.value(node.value), self.value(node.slice)
+            if type(base) in (dict, list, tuple, Fields, Blocks) and isinstance(key, (str, int)):
+                try:
+                    return plain(base[key])
+                except (LookupError, TypeError):
+                    return UNKNOWN
+        return UNKNOWN
+
+    def _named(self, node: ast.Name, lacking: Any) -> Any:
+        if self._frame is None:
+            return UNKNOWN
+        if self._frame.f_code.co_name[0] != "<" or self._frame.f_code.co_name == "<module>":
+            # The variable of a comprehension that runs within its function is none of the function's.
+            for part in self._around(node):
+                if isinstance(part.target, ast.Name) and part.target.id == node.id:
+                    return _some_item(self.value(part.iter), lacking)
+        for names in (self._frame.f_locals, self._frame.f_globals):
+            if node.id in names:
+                return plain(names[node.id])
+        return UNKNOWN
+
+    def _around(self, inner: ast.AST) -> Iterator[ast.comprehension]:
+        for node in ast.walk(self._tree):
+            if isinstance(node, _COMPREHENSIONS) and any(part is inner for part in ast.walk(node)):
+                yield from node.generators
+
+
+def _some_item(items: Any, lacking: Any) -> Any:
+    """An item of a list, one that lacks the key if there is such a one."""
+    if type(items) not in (list, tuple):
+        return UNKNOWN
+    return next((it for it in islice(items, MAX_ITEMS) if not (isinstance(it, dict) and lacking in it)), UNKNOWN)
+
+
+def _position(node: ast.expr) -> tuple[int | None, ...]:
+    return (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)

@@ -10,11 +10,13 @@ import json
 import pathlib
 import re
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from types import FrameType
 from typing import Any, Protocol
 
-from . import encoded, placeholders
+from . import encoded
+
+_MAX_PLACEHOLDER_KEY = 60
 
 
 class Origin(Protocol):
@@ -256,7 +258,7 @@ def _from_block(block: dict[str, Any], origin: Origin | None) -> Any:
     if block["type"] == "text":
         return block["text"]
     if block["type"] == "placeholder":
-        return placeholders.from_block(block)
+        return _with_placeholders(block)
     if block["type"] == "json":
         return _from_value(block["value"], block.get("beside", {}), origin)
     return _file(block, block.get("data"), origin)
@@ -299,3 +301,46 @@ def _file(block: dict[str, Any], data: str | None, origin: Origin | None, place:
         content = encoded.decoded(data)
         encoded.remember(data, block.get("mime_type"), block.get("name"), place)
     return File(content, *names, size=block.get("size"), description=block.get("description"), origin=origin)
+
+
+class Unknown(str):
+    """Placeholder of a dry run for a result of unknown type, such as `<result of github.create_issue #1>`.
+
+    Indexing this text gives another placeholder of the same call: `<number of github.create_issue #1>`.
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return str.__getitem__(self, key)
+        return Unknown(f"<{str(key)[:_MAX_PLACEHOLDER_KEY]} of {self.rpartition(' of ')[2]}")
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key]
+
+    def items(self) -> list[Any]:
+        return [(self["key"], self["value"])]
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self[0]
+
+    def __format__(self, spec: str) -> str:
+        try:
+            return str.__format__(self, spec)
+        except ValueError:  # the program formats it as a number
+            return str(self)
+
+
+def _with_placeholders(block: dict[str, Any]) -> Any:
+    """The value of a block of the host, in which the texts of `unknown` stand for values of unknown type."""
+    unknown = frozenset(block["unknown"])
+
+    def value_of(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: value_of(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [value_of(item) for item in value]
+        return Unknown(value) if isinstance(value, str) and value in unknown else value
+
+    return value_of(block["value"])

@@ -205,9 +205,18 @@ class Link:
         self._waiting[self._last_id] = request.future
         self._transport.send(f'{{"id":{self._last_id},{request.head}{request.body}}}')
 
-    def ask(self, op: str, **fields: Any) -> Any:
-        """Send a request and block until it is answered."""
-        return self.wait(self.request(op, **fields))
+    def reply(self, op: str, error: Callable[[str], Exception], **fields: Any) -> tuple[Any, str]:
+        """Send a request and block until it is answered; gives the value and its encoding. A refusal is raised as
+        `error`."""
+        try:
+            value, encoding = self.wait(self.request(op, **fields))
+        except Refused as refusal:
+            raise error(str(refusal)) from None
+        return value, encoding
+
+    def ask(self, op: str, error: Callable[[str], Exception], **fields: Any) -> Any:
+        """Like `reply`, without the encoding."""
+        return self.reply(op, error, **fields)[0]
 
     def _pump_until_done(self, future: Future[Any]) -> Any:
         self.before_wait()

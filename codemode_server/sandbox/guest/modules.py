@@ -23,16 +23,17 @@ from typing import Any
 
 from .advice import on_module, shadowed_module
 from .attachments import make_show
-from .calls import Calls, ToolError, Unfinished, resolve
+from .calls import Calls, ToolError
 from .checkpoint import Checkpoint
 from .files import File
-from .link import PROGRAM_FILE, Link, Refused
+from .link import PROGRAM_FILE, Link
 from .resources import Resources
 from .results import Results
 from .skill_files import SkillFiles
 from .source import compile_skill
 from .stubs import Stub, stub_decorator
 from .value_descriptions import is_json
+from .values import Unfinished, resolve
 
 FOLDER = "/workspace"
 
@@ -164,11 +165,7 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return names
 
     def _load(self, fullname: str) -> dict[str, Any]:
-        try:
-            value: dict[str, Any]
-            value, _ = self._link.ask("load", module=fullname)
-        except Refused as refusal:
-            raise ImportError(str(refusal), name=fullname) from None
+        value: dict[str, Any] = self._link.ask("load", functools.partial(ImportError, name=fullname), module=fullname)
         return value
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
@@ -234,11 +231,7 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
         program to start from), `effect` is reads,
         writes or destroys."""
         asked = {"query": query, "detail_level": detail_level, "server": server, "limit": limit, "effect": effect}
-        try:
-            found, _ = link.ask("search", **asked)
-        except Refused as refusal:
-            raise ValueError(str(refusal)) from None
-        return list(found)
+        return list(link.ask("search", ValueError, **asked))
 
     def call_mcp_tool(name: str, arguments: dict[str, Any] | None = None, type: Any = None) -> Any:  # noqa: A002
         """Call `mcp__<server>__<tool>`."""
@@ -254,7 +247,7 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
         File=File,
         search_tools=search_tools,
         call=call,
-        show=make_show(link, resolve),
+        show=make_show(link),
         results=Results(link),
         checkpoint=Checkpoint(),
         __tool__=stub_decorator(calls),

@@ -15,8 +15,9 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mappin
 from concurrent.futures import Future
 from typing import Any
 
-from .calls import ToolError, Unfinished
+from .calls import ToolError
 from .link import Link
+from .values import Unfinished
 
 MAX_PAGES = 1_000
 _MAX_DEPTH = 4

@@ -5,13 +5,13 @@ A tool of the server that is called `resources` keeps that name; this object is 
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
-from .calls import Calls, ToolError, resolve
+from .calls import Calls, ToolError, plain_arguments
 from .files import File
-from .link import Refused
-from .values import NotJson, to_argument
+from .values import resolve
 
 
 class Resources:
@@ -44,12 +44,7 @@ class Resources:
             named = named.get("uri")
         if not isinstance(named, str):
             raise TypeError(f"{self._name}.read() takes the URI or name of a resource, not {type(named).__name__}")
-        plain = {}
-        for name, value in arguments.items():
-            try:
-                plain[name] = to_argument(value, resolve)
-            except NotJson as error:
-                raise TypeError(f"{self._name}.read() can't send argument {name!r}: {error}") from None
+        plain = plain_arguments(f"{self._name}.read", arguments)
         future = self._calls.begin_read(self._server, named, plain)
         return self._calls.give(future, f"{self._name}.read", sys._getframe(1))
 
@@ -62,11 +57,8 @@ class Resources:
         raise AttributeError(f"{self.__dict__.get('_name', 'resources')} has no {name!r}; it has {ways}")
 
     def _listed(self) -> list[dict[str, Any]]:
-        try:
-            listed, _ = self._calls.link.ask("resources", server=self._server)
-        except Refused as refusal:
-            raise ToolError(str(refusal), self._server, self._name, refusal.kind) from None
-        return [*listed]
+        error = functools.partial(ToolError, server=self._server, tool=self._name, kind="unknown_tool")
+        return [*self._calls.link.ask("resources", error, server=self._server)]
 
     def __repr__(self) -> str:
         name = self._name

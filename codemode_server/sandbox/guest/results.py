@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .files import from_reply
-from .link import Link, Refused
+from .link import Link
 
 
 class FailedProgram:
@@ -57,10 +57,7 @@ class Results(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if not isinstance(name, str):
             raise TypeError(f"results are named by text, as their answers say, not by {type(name).__name__}")
-        try:
-            value, encoding = self._link.ask("artifact", name=name)
-        except Refused as refusal:
-            raise KeyError(str(refusal)) from None
+        value, encoding = self._link.reply("artifact", KeyError, name=name)
         if encoding == "blocks" and value and value[0]["type"] == "calls":
             return FailedProgram(self, name, value[0]["numbers"])
         return from_reply(value, encoding)
@@ -75,8 +72,7 @@ class Results(Mapping[str, Any]):
         return self[values[-1]]
 
     def __iter__(self) -> Iterator[str]:
-        names, _ = self._link.ask("artifact", name=None)
-        return iter(names)
+        return iter(self._link.ask("artifact", KeyError, name=None))
 
     def __len__(self) -> int:
         return len(list(iter(self)))

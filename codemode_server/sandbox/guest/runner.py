@@ -8,12 +8,12 @@ import linecache
 import sys
 import textwrap
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import checkpoint, lines, repetition, source
+from . import checkpoint, repetition, source
 from .attachments import hint_on
-from .calls import Calls, ToolError, finish, resolve
+from .calls import Calls, ToolError, finish
 from .error_reports import describe
 from .link import PROGRAM_FILE, LimitPassed, Link, holds_more_values, to_json
 from .output import Output
@@ -24,6 +24,9 @@ from .values import to_result
 
 _RESERVE_BYTES = 2**20
 """Reserved for the report of an error when the program has used up all memory."""
+_TOOL_ID = 3  # the first that Python has not named for anybody
+_MAX_LINES = 500
+"""Lines that are sent; a program with more is long."""
 
 
 def run(
@@ -53,7 +56,7 @@ def run(
         if link.skill_files is not None:
             link.skill_files.close_all()
         is_listed = isinstance(value, Results)  # as print shows it: in full it would be all earlier values
-        done["value"], done["value_form"] = (repr(value), "repr") if is_listed else to_result(value, resolve)
+        done["value"], done["value_form"] = (repr(value), "repr") if is_listed else to_result(value)
         done["hint"] = value.how_to_call if isinstance(value, Stub) else hint_on(value)
         text = to_json(done)
         if len(text) > limits["value_bytes"] and len(to_json(done["value"]).encode()) > limits["value_bytes"]:
@@ -68,7 +71,7 @@ def run(
         reserve.clear()
         calls.report_failures()  # the error may be caused by the None of a call that failed
         text = to_json({**done, "value": None, "value_form": "none", "hint": "", "error": describe(error)})
-    lines.stop()
+    _report_no_lines()
     before_end()
     flush()
     link.send_text(text)
@@ -100,11 +103,11 @@ class _Program:
             setattr(builtins, name, hook)
         sys.breakpointhook = _no_breakpoint
         try:
-            code, _ = source.compile_program(self._code, PROGRAM_FILE)
+            code = source.compile_program(self._code, PROGRAM_FILE)
         except SyntaxError as error:
             error.msg = f"{error.msg} (nothing was run)"
             raise
-        lines.start(code, calls.link)
+        _report_lines(code, calls.link)
         result = eval(code, self._module.__dict__)  # noqa: S307 - this is the sandbox
         if source.is_coroutine_code(code):
             self._run_async(result)
@@ -147,3 +150,37 @@ def _no_input(prompt: object = "", /) -> str:
 
 def _no_breakpoint(*args: Any, **kwargs: Any) -> None:
     raise RuntimeError("breakpoint() has nobody to answer it; print what you want to see")
+
+
+def _report_lines(code: types.CodeType, link: Link) -> None:
+    """Send each line of a program, and of all that is defined in it, when it is first reached, so that a timeout can
+    name the last. It costs nothing from then on. Before Python 3.12 no line is sent."""
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        return
+    left, last = _MAX_LINES, 0
+
+    def reached(_: types.CodeType, line: int) -> object:
+        nonlocal left, last
+        if left > 0 and line != last:
+            left, last = left - 1, line
+            link.send({"op": "line", "line": line})
+        return monitoring.DISABLE
+
+    monitoring.use_tool_id(_TOOL_ID, "codemode")
+    monitoring.register_callback(_TOOL_ID, monitoring.events.LINE, reached)
+    for each in _all_code(code):
+        monitoring.set_local_events(_TOOL_ID, each, monitoring.events.LINE)
+
+
+def _report_no_lines() -> None:
+    """Send no more lines: nothing may follow the last frame."""
+    if hasattr(sys, "monitoring") and sys.monitoring.get_tool(_TOOL_ID) is not None:
+        sys.monitoring.free_tool_id(_TOOL_ID)
+
+
+def _all_code(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _all_code(constant)

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .link import Link, Refused
+from .link import Link
 from .replacements import replace_members
 
 _FOLDER = "/skills"
@@ -30,6 +30,8 @@ class SkillFiles:
         self._source = source
         self._forget = forget
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._failures: list[Exception] = []
+        """Errors of files that Python closed, since the program had no name for them."""
 
     def install(self) -> None:
         """Let `open` and `os.mkdir` find the folder, as programs make folders before they write."""
@@ -64,6 +66,7 @@ class SkillFiles:
         if set(mode) - set("bt") not in ({"w"}, {"x"}):
             raise ValueError(f"/skills/{name}.py is read or written whole: open it with 'r' or 'w', not {mode!r}")
         made: Any = _BinaryFile() if is_binary else _TextFile(newline="")
+        made.failures = self._failures
         made.name, made.save = f"{_FOLDER}/{name}.py", functools.partial(self._send, name)
         self._open.add(made)
         return made
@@ -72,12 +75,11 @@ class SkillFiles:
         """Save what the program wrote and did not close."""
         for file in list(self._open):
             file.close()
+        if self._failures:
+            raise self._failures[0]
 
     def _send(self, name: str, text: str) -> None:
-        try:
-            self._link.ask("skill", name=name, text=text)
-        except Refused as refusal:
-            raise ValueError(str(refusal)) from None
+        self._link.ask("skill", ValueError, name=name, text=text)
         self._forget(name)
 
 
@@ -86,6 +88,13 @@ class _File:
 
     name: str
     save: Callable[[str], object]
+    failures: list[Exception]
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except ValueError as error:  # raised from here, nobody would see it
+            self.failures.append(error)
 
     def __exit__(self, kind: Any, *rest: Any) -> None:
         if kind is not None:  # half of a text is no skill

@@ -30,8 +30,8 @@ _NOT_ENTERED = (
 """Nodes whose parts may run later, more than once, or under a handler."""
 
 
-def compile_program(text: str, filename: str) -> tuple[types.CodeType, ast.Module]:
-    """The code of a program, to be evaluated in a module's namespace, and its tree.
+def compile_program(text: str, filename: str) -> types.CodeType:
+    """The code of a program, to be evaluated in a module's namespace.
 
     Raises:
         SyntaxError: it is no Python.
@@ -44,7 +44,8 @@ def compile_program(text: str, filename: str) -> tuple[types.CodeType, ast.Modul
     else:
         _give_value(tree.body)
     ast.fix_missing_locations(tree)
-    return compile(tree, filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True), tree
+    code: types.CodeType = compile(tree, filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    return code
 
 
 def compile_skill(text: str, filename: str) -> types.CodeType:

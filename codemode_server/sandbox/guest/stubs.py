@@ -20,11 +20,12 @@ from typing import Any, cast
 
 from .await_rule import is_async_frame
 from .binding import MAP_TAKES_A_LIST, Signature, bind, bind_shared, check_required, type_takes_objects
-from .calls import Calls, PendingCall, resolve
+from .calls import Calls, PendingCall
 from .files import File
 from .mapping import PendingMap, prepared
 from .paging import PageParameters, Pages
 from .value_descriptions import shape
+from .values import resolve
 
 
 class Stub:

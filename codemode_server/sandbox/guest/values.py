@@ -21,7 +21,7 @@ import pathlib
 import reprlib
 import types
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .encoded import MIN_CHARACTERS, without_bytes
@@ -41,14 +41,28 @@ _DICT_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.item
 _LISTS = (list, tuple, range, collections.deque, *_DICT_VIEWS)
 
 
+class Unfinished:
+    """A value that has not arrived yet, or was not requested yet."""
+
+    __slots__ = ()
+
+    def _value(self) -> Any:
+        """The value, blocking until it is there."""
+        raise NotImplementedError
+
+
+def resolve(value: Any) -> Any:
+    """The value itself: of a call on its way its result, blocking until it is there."""
+    return value._value() if isinstance(value, Unfinished) else value
+
+
 class _Encoder:
-    def __init__(
-        self, stranger: Callable[[Any], Any], data: Callable[[bytes], Any], unfinished: Callable[[Any], Any]
-    ) -> None:
-        self._stranger = stranger
-        self._data = data
-        self._unfinished = unfinished
+    """Makes results of a program."""
+
+    def __init__(self) -> None:
         self._open: set[int] = set()
+        self.strangers: list[int] = []
+        """Ids of the values that JSON can't hold."""
 
     def encode(self, value: Any, depth: int = 0) -> Any:
         kind = type(value)
@@ -58,7 +72,7 @@ class _Encoder:
             return value if len(value) < MIN_CHARACTERS else self._text(value)
         if kind is int or (isinstance(value, int) and not isinstance(value, (bool, enum.Enum))):
             return int(value) if value.bit_length() <= _MAX_INTEGER_BITS else self._stranger(value)
-        value = self._unfinished(value)
+        value = resolve(value)
         if isinstance(value, enum.Enum):
             return self.encode(value.value, depth)
         if isinstance(value, float):
@@ -80,7 +94,8 @@ class _Encoder:
             raise NotJson(f"nested more than {MAX_DEPTH} deep; send a flatter value")
         if id(value) in self._open:
             raise NotJson("it contains itself")
-        self._open.add(id(value))
+        own_id = id(value)
+        self._open.add(own_id)
         try:
             if isinstance(value, tuple) and hasattr(value, "_asdict"):
                 return self._dict(value._asdict(), depth)
@@ -94,18 +109,27 @@ class _Encoder:
             if isinstance(value, types.SimpleNamespace):
                 return self._dict(vars(value), depth)
             if isinstance(value, (set, frozenset)):
-                return self._list(_in_order(value), depth)
+                value = _in_order(value)
             if isinstance(value, _LISTS):
                 return [self.encode(item, depth + 1) for item in value]
         finally:
-            self._open.discard(id(value))
+            self._open.discard(own_id)
         return self._stranger(value)
 
     def _dict(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         return {_key(key): self.encode(item, depth + 1) for key, item in value.items()}
 
-    def _list(self, value: Iterable[Any], depth: int) -> list[Any]:
-        return [self.encode(item, depth + 1) for item in value]
+    def _stranger(self, value: Any) -> Any:
+        self.strangers.append(id(value))
+        return as_text(value)
+
+    def _data(self, data: bytes) -> Any:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return {"bytes": len(data)}
+        is_text = text.isprintable() or not any(ord(c) < 32 and c not in "\t\r\n" for c in text)
+        return text if is_text else {"bytes": len(data)}
 
     def _text(self, value: str) -> str:
         return without_bytes(value)
@@ -121,6 +145,14 @@ class _Encoder:
 
 
 class _ArgumentEncoder(_Encoder):
+    """Makes arguments of tools."""
+
+    def _stranger(self, value: Any) -> Any:
+        raise NotJson(f"{type(value).__name__} has no form in JSON")
+
+    def _data(self, data: bytes) -> Any:
+        return base64.b64encode(data).decode()
+
     def _text(self, value: str) -> str:
         return value
 
@@ -135,35 +167,29 @@ class _ArgumentEncoder(_Encoder):
         return {}
 
 
-def to_argument(value: Any, unfinished: Callable[[Any], Any] = lambda value: value) -> Any:
-    """A value as a tool gets it.
+def to_argument(value: Any, name: str) -> Any:
+    """A value as a tool gets it; `name` says what it is for.
 
     Raises:
-        NotJson: JSON can't hold it.
+        TypeError: JSON can't hold it.
     """
+    try:
+        return _ArgumentEncoder().encode(value)
+    except NotJson as error:
+        raise TypeError(f"{name}: {error}") from None
 
-    def stranger(value: Any) -> Any:
-        raise NotJson(f"{type(value).__name__} has no form in JSON")
 
-    return _ArgumentEncoder(stranger, lambda data: base64.b64encode(data).decode(), unfinished).encode(value)
-
-
-def to_result(value: Any, unfinished: Callable[[Any], Any] = lambda value: value) -> tuple[Any, str]:
+def to_result(value: Any) -> tuple[Any, str]:
     """The value of a program and its form: `none`, `json`, or `repr` with its text for what JSON can't hold."""
-    value = unfinished(value)
+    value = resolve(value)
     if value is None or isinstance(value, Shown):
         return None, "none"
-    strangers: list[int] = []
-
-    def stranger(value: Any) -> Any:
-        strangers.append(id(value))
-        return as_text(value)
-
+    encoder = _Encoder()
     try:
-        encoded = _Encoder(stranger, _bytes_as_result, unfinished).encode(value)
+        encoded = encoder.encode(value)
     except (NotJson, RecursionError):
         return as_text(value), "repr"
-    return encoded, "repr" if strangers == [id(value)] and isinstance(encoded, str) else "json"
+    return encoded, "repr" if encoder.strangers == [id(value)] and isinstance(encoded, str) else "json"
 
 
 def as_text(value: Any) -> str:
@@ -176,16 +202,6 @@ def as_text(value: Any) -> str:
         return reprlib.repr(type(value))
     except Exception as error:  # noqa: BLE001 - the program's own __repr__ may raise anything
         return f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-
-
-def _bytes_as_result(data: bytes) -> Any:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return {"bytes": len(data)}
-    return (
-        text if text.isprintable() or not any(ord(c) < 32 and c not in "\t\r\n" for c in text) else {"bytes": len(data)}
-    )
 
 
 def _in_order(value: Iterable[Any]) -> list[Any]:

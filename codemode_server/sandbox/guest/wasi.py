@@ -1,4 +1,4 @@
-"""Replaces blocking primitives (asyncio, pools, threads, locks, sleep) with versions that wait on the host link.
+"""Replaces blocking primitives (asyncio, pools, threads, conditions, sleep) with versions that wait on the host link.
 
 Whatever blocks in a program ends in `Scheduler.wait_until`, and asyncio's selector is the link, so that calls overlap
 on the host in all the ways a program may write it. What can't be had is computing at the same time.
@@ -104,7 +104,7 @@ def install(scheduler: Scheduler) -> Callable[[Any], Any]:
     _install_sleep(scheduler)
     _install_pools(scheduler)
     _install_threads(scheduler)
-    _install_locks(scheduler)
+    _install_waits(scheduler)
     _install_asyncio(scheduler)
     return loops.install(lambda: Loop(scheduler))
 
@@ -200,37 +200,11 @@ def _install_threads(scheduler: Scheduler) -> None:
     replace_members(threading.Thread, start=start, join=join, is_alive=is_alive)
 
 
-def _install_locks(scheduler: Scheduler) -> None:
-    class Lock:
-        """A lock; whoever finds it taken waits for the host, which may complete what holds it."""
-
-        def __init__(self) -> None:
-            self._taken = False
-
-        def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-            if self._taken and not blocking:
-                return False
-            if not self._taken or scheduler.wait_until(lambda: not self._taken, None if timeout < 0 else timeout):
-                self._taken = True
-                return True
-            return False
-
-        def release(self) -> None:
-            if not self._taken:
-                raise RuntimeError("release unlocked lock")
-            self._taken = False
-
-        def locked(self) -> bool:
-            return self._taken
-
-        def __enter__(self) -> bool:
-            return self.acquire()
-
-        def __exit__(self, *_: object) -> None:
-            self.release()
+def _install_waits(scheduler: Scheduler) -> None:
+    """Events, queues, semaphores and futures wait on a `Condition`; a lock itself has nobody to wait for."""
 
     class Waiter:
-        """One waiter of a `Condition`, released by `notify`."""
+        """One waiter, released by `notify`."""
 
         is_released = False
 
@@ -248,6 +222,5 @@ def _install_locks(scheduler: Scheduler) -> None:
             if not waiter.is_released:
                 self._waiters.remove(waiter)
 
-    replace_members(threading, Lock=Lock)
     replace_members(threading.Condition, wait=wait)
     replace_members(queue, SimpleQueue=vars(queue)["_PySimpleQueue"])

@@ -47,19 +47,20 @@ async def create(
         SandboxUnavailable: with the reason and what to do.
     """
     known = await probe_cache.examine(settings)
-    if known is not None and not known.works:
-        raise known.error
-    if known is None:
-        announce("trying a microVM on this machine, once")
-    key = probe_cache.key(settings)
-    try:
-        backend = await started(MicrovmBackend(settings, limits, workspace, announce=announce))
-    except SandboxUnavailable as error:
-        probe_cache.remember(key, probe_cache.ProbeResult.of(error))
-        raise
-    if known is None:
-        probe_cache.remember(key, probe_cache.ProbeResult(works=True, boot_seconds=backend.boot_seconds))
-        announce(f"programs run in microVMs; the first took {backend.boot_seconds:.1f} s to boot")
+    if isinstance(known, SandboxUnavailable):
+        raise known
+    if known is not None:
+        return await started(MicrovmBackend(settings, limits, workspace, announce=announce))
+    announce("trying a microVM on this machine, once")
+    backend = MicrovmBackend(settings, limits, workspace, announce=announce)
+
+    async def boot() -> float:
+        return (await started(backend)).boot_seconds
+
+    result = await probe_cache.try_boot(settings, boot)
+    if isinstance(result, SandboxUnavailable):
+        raise result
+    announce(f"programs run in microVMs; the first took {result:.1f} s to boot")
     return backend
 
 
@@ -125,9 +126,7 @@ class MicrovmBackend:
         self._run.open()
         if count := await self._run.clean_leftovers():
             _log.info("ended %d microVMs that an earlier run left", count)
-        if not await image.is_present(self._build.image):
-            await image.pull(self._build.image, self._announce)
-            self._announce("the sandbox image is there")
+        await image.pull(self._build.image, self._announce)
         first = await self.pool.boot_one(self.pool.workspace)
         self.boot_seconds = first.boot_seconds
         self.pool.spare.append(first)

@@ -61,25 +61,26 @@ async def _machine() -> list[Check]:
         return [*checks, Check("microsandbox", "missing", problem.reason, problem.remedy)]
     home = await anyio.to_thread.run_sync(_home)
     try:
-        found = await anyio.to_thread.run_sync(runtime.find)
+        msb = await anyio.to_thread.run_sync(runtime.find)
     except SandboxUnavailable as error:
         if home.is_obstacle:  # the cause of the error
             return [*checks, Check("microsandbox", "ok", version), home]
         return [*checks, Check("microsandbox", "failed", error.reason, error.remedy), home]
-    return [*checks, Check("microsandbox", "ok", f"{version}, {found.msb}"), await _virtualization(), home]
+    return [*checks, Check("microsandbox", "ok", f"{version}, {msb}"), await _virtualization(), home]
 
 
 async def _virtualization() -> Check:
-    if (problem := await runtime.virtualization()) is not None:
-        return Check("virtualization", "failed", problem.reason, problem.remedy)
-    return Check("virtualization", "ok", "the processor has it, and this user may use it")
+    problem = await runtime.virtualization()
+    return _checked("virtualization", problem, "the processor has it, and this user may use it")
 
 
 def _home() -> Check:
-    if (problem := runtime.home_problem()) is not None:
-        return Check("MSB_HOME", "failed", problem.reason, problem.remedy)
     home = runtime.home()
-    return Check("MSB_HOME", "ok", f"{home}, {runtime.free_mb(home) / 1024:.1f} GB free")
+    return _checked("MSB_HOME", runtime.home_problem(), f"{home}, {runtime.free_mb(home) / 1024:.1f} GB free")
+
+
+def _checked(name: str, problem: SandboxUnavailable | None, message: str) -> Check:
+    return Check(name, "failed", problem.reason, problem.remedy) if problem is not None else Check(name, "ok", message)
 
 
 async def _image(settings: SandboxSettings, *, is_needed: bool) -> Check:
@@ -99,7 +100,7 @@ async def _image(settings: SandboxSettings, *, is_needed: bool) -> Check:
 async def _booted(settings: SandboxSettings) -> Check:
     from codemode_server.sandbox.backends.microvm import backend
 
-    return _boot(await probe_cache.try_boot(settings, backend.trial_boot))
+    return _boot(await probe_cache.try_boot(settings, lambda: backend.trial_boot(settings)))
 
 
 async def _boot_of_last_time(settings: SandboxSettings) -> Check:
@@ -110,10 +111,10 @@ async def _boot_of_last_time(settings: SandboxSettings) -> Check:
     return replace(check, message=f"{check.message}, when it was last tried")
 
 
-def _boot(known: probe_cache.ProbeResult) -> Check:
-    if known.works:
-        return Check("boot", "ok", f"booted in {known.boot_seconds or 0.0:.1f} s")
-    return Check("boot", "failed", known.reason, _ELSEWHERE if "doctor" in known.remedy else known.remedy)
+def _boot(result: probe_cache.BootResult) -> Check:
+    if isinstance(result, float):
+        return Check("boot", "ok", f"booted in {result:.1f} s")
+    return Check("boot", "failed", result.reason, _ELSEWHERE if "doctor" in result.remedy else result.remedy)
 
 
 async def prepare(settings: SandboxSettings, archive: Path | None, announce: Announce) -> Step:

@@ -44,16 +44,12 @@ async def find(reference: str) -> Stored | None:
     if done.code != 0:
         if "image not found" in done.stderr:
             return None
-        raise _failure(f"the images in {runtime.home()} can't be read", done.stderr)
+        reason = f"the images in {runtime.home()} can't be read: {_error_in(done.stderr)}"
+        raise _full_disk(done.stderr) or SandboxUnavailable(reason, is_temporary=True)
     found = json.loads(done.stdout)
     if not _is_whole(found):
         return None
     return Stored(reference, found["digest"], found["size_bytes"] or 0)
-
-
-async def is_present(reference: str) -> bool:
-    """True if a microVM can be made of the image without a network."""
-    return await find(reference) is not None
 
 
 def _is_whole(image: dict[str, Any]) -> bool:
@@ -100,9 +96,7 @@ async def load_archive(path: Path, reference: str) -> Stored:
         raise SandboxUnavailable(f"the archive {path} is compressed", f"run: gunzip {path}", is_temporary=True)
     done = await runtime.msb("load", "--quiet", "--input", str(path), "--tag", reference, seconds=_LOAD_SECONDS)
     if done.code != 0:
-        if (failure := _full_disk(done.stderr)) is not None:
-            raise failure
-        raise SandboxUnavailable(
+        raise _full_disk(done.stderr) or SandboxUnavailable(
             f"{path} is no archive of an image: {_error_in(done.stderr)}",
             f"make one with: docker save --output {path.name} {reference.partition('@')[0]}",
             is_temporary=True,
@@ -138,7 +132,7 @@ def _pull_failure(reference: str, text: str) -> SandboxUnavailable:
     if (failure := _full_disk(text)) is not None:
         return failure
     error, registry = _error_in(text), _registry(reference)
-    login = f"log in: {runtime.command()} registry login {registry}"
+    login = f"log in: {runtime.msb_command()} registry login {registry}"
     setup = "run again: codemode-server setup"
     offline = "without a network: codemode-server setup --archive FILE"
     cases = {
@@ -171,10 +165,6 @@ def _full_disk(text: str) -> SandboxUnavailable | None:
         "free some, or set MSB_HOME in the environment to a folder on another disk",
         is_temporary=True,
     )
-
-
-def _failure(what: str, text: str) -> SandboxUnavailable:
-    return _full_disk(text) or SandboxUnavailable(f"{what}: {_error_in(text)}", is_temporary=True)
 
 
 def _error_in(text: str) -> str:

@@ -15,8 +15,8 @@ import stat
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 import platformdirs
@@ -32,41 +32,22 @@ logger = logging.getLogger(__name__)
 _FAILURE_HOLDS_SECONDS = 24 * 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
-    """The result of a trial boot or of checks that replace it."""
-
-    works: bool
-    reason: str = ""
-    remedy: str = ""
-    boot_seconds: float | None = None
-    """Duration of a successful boot."""
-    is_temporary: bool = False
-    """True if the failure is transient (no network, disk full), and so is not cached."""
-
-    @classmethod
-    def of(cls, problem: SandboxUnavailable) -> ProbeResult:
-        return cls(works=False, reason=problem.reason, remedy=problem.remedy, is_temporary=problem.is_temporary)
-
-    @property
-    def error(self) -> SandboxUnavailable:
-        """The exception for a failed probe."""
-        return SandboxUnavailable(self.reason, self.remedy, is_temporary=self.is_temporary)
+BootResult = float | SandboxUnavailable
+"""The seconds that a boot took, or why none succeeds."""
 
 
-async def examine(settings: SandboxSettings) -> ProbeResult | None:
+async def examine(settings: SandboxSettings) -> BootResult | None:
     """The result of checks and the cache, without booting; None if every check succeeds and none was booted yet."""
-    if (problem := await runtime.doctor()) is not None:
-        return ProbeResult.of(problem)
-    return await anyio.to_thread.run_sync(recall, key(settings))
+    return await runtime.doctor() or await anyio.to_thread.run_sync(recall, key(settings))
 
 
-async def try_boot(settings: SandboxSettings, boot: Callable[[SandboxSettings], Awaitable[float]]) -> ProbeResult:
+async def try_boot(settings: SandboxSettings, boot: Callable[[], Awaitable[float]]) -> BootResult:
     """Boots one microVM and caches the result; `boot` returns the seconds it took."""
+    result: BootResult
     try:
-        result = ProbeResult(works=True, boot_seconds=await boot(settings))
+        result = await boot()
     except SandboxUnavailable as error:
-        result = ProbeResult.of(error)
+        result = error
     remember(key(settings), result)
     return result
 
@@ -90,33 +71,32 @@ def folder() -> Path:
     return Path(platformdirs.user_cache_dir("codemode-server", appauthor=False)) / "microvm"
 
 
-def recall(name: str, now: Callable[[], float] = time.time) -> ProbeResult | None:
+def recall(name: str, now: Callable[[], float] = time.time) -> BootResult | None:
     """The cached result, unless it has expired or somebody else could have written it."""
     path = folder() / f"{name}.json"
     try:
         status = path.lstat()
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(status.st_mode) or not is_own(status) or not is_own(path.parent.lstat()):
             return None
-        if not is_own(status) or not is_own(path.parent.lstat()):
-            return None
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        result, at = ProbeResult(**kept["verdict"]), kept["at"]
-        if not isinstance(result.works, bool):
-            return None
-        if result.works:
-            return result
-        return result if 0 <= now() - at < _FAILURE_HOLDS_SECONDS else None
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if (seconds := stored["boot_seconds"]) is not None:
+            return float(seconds)
+        is_recent = 0 <= now() - stored["at"] < _FAILURE_HOLDS_SECONDS
+        return SandboxUnavailable(stored["reason"], stored["remedy"]) if is_recent else None
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
-def remember(name: str, result: ProbeResult, now: Callable[[], float] = time.time) -> None:
-    """Caches a result unless it is temporary; an unwritable cache is ignored."""
-    if result.is_temporary:
+def remember(name: str, result: BootResult, now: Callable[[], float] = time.time) -> None:
+    """Caches a result unless it is a temporary failure; an unwritable cache is ignored."""
+    if isinstance(result, float):
+        stored: dict[str, Any] = {"boot_seconds": result}
+    elif result.is_temporary:
         return
-    text = json.dumps({"at": now(), "verdict": asdict(result)})
+    else:
+        stored = {"boot_seconds": None, "at": now(), "reason": result.reason, "remedy": result.remedy}
     try:
         private_folder(folder())
-        replace_private(folder() / f"{name}.json", text.encode())
+        replace_private(folder() / f"{name}.json", json.dumps(stored).encode())
     except (OSError, NotPrivate) as error:
         logger.debug("the probe result of microVMs can't be cached: %s", error)

@@ -12,7 +12,6 @@ import platform
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.to_thread
@@ -30,14 +29,6 @@ _SOCKET_TAIL = "/run/sandboxes/0123456789abcdef01234567/control.sock"
 _SOCKET_BYTES = 104 if sys.platform == "darwin" else 108
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """The runtime that the SDK uses."""
-
-    version: str
-    msb: Path
-
-
 def version() -> str | None:
     """The version of the package `microsandbox`, or None where it is not installed; imports nothing of it."""
     if importlib.util.find_spec("microsandbox") is None:
@@ -51,14 +42,13 @@ def home() -> Path:
     return Path(configured).absolute() if configured else Path.home() / ".microsandbox"
 
 
-def find() -> Runtime:
-    """The runtime, without installing or downloading anything; imports the SDK.
+def find() -> Path:
+    """The command `msb` of the runtime that the SDK uses, without installing or downloading anything; imports the SDK.
 
     Raises:
         SandboxUnavailable: it is missing or incomplete.
     """
-    installed = version()
-    if installed is None:
+    if version() is None:
         raise not_installed(sys.platform, platform.machine())
     try:
         from microsandbox import MicrosandboxError
@@ -68,7 +58,7 @@ def find() -> Runtime:
             f"the package 'microsandbox' can't be loaded: {error}", "install codemode-server again"
         ) from error
     try:
-        return Runtime(installed, Path(resolve_runtime().msb_path))
+        return Path(resolve_runtime().msb_path)
     except MicrosandboxError as error:
         raise home_problem() or SandboxUnavailable(
             f"the runtime of microsandbox is not complete: {error}",
@@ -77,15 +67,10 @@ def find() -> Runtime:
         ) from error
 
 
-def command() -> str:
+def msb_command() -> str:
     """The command with which the person runs `msb`, which the package installs beside Python."""
     beside = Path(sys.executable).with_name("msb")
     return str(beside) if beside.exists() else "msb"
-
-
-def environment() -> dict[str, str]:
-    """The environment of `msb`: VMs run on this machine, even if the person has configured a cloud."""
-    return {**os.environ, "MSB_BACKEND": "local"}
 
 
 async def msb(*arguments: str, seconds: float) -> Finished:
@@ -94,16 +79,18 @@ async def msb(*arguments: str, seconds: float) -> Finished:
     Raises:
         SandboxUnavailable: it cannot be run, or has not ended in time.
     """
-    found = await anyio.to_thread.run_sync(find)
+    command = str(await anyio.to_thread.run_sync(find))
+    # VMs run on this machine, even if the person has configured a cloud.
+    environment = {**os.environ, "MSB_BACKEND": "local"}
     try:
-        return await run([str(found.msb), *arguments], env=environment(), seconds=seconds)
+        return await run([command, *arguments], env=environment, seconds=seconds)
     except TimeoutError:
         raise SandboxUnavailable(
             f"`msb {arguments[0]}` has not ended within {seconds:g} seconds", "try again", is_temporary=True
         ) from None
     except OSError as error:
         raise SandboxUnavailable(
-            f"{found.msb} can't be run: {error.strerror}", "install codemode-server again"
+            f"{command} can't be run: {error.strerror}", "install codemode-server again"
         ) from error
 
 

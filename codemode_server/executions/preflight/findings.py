@@ -26,6 +26,7 @@ from codemode_server.gateway.arguments import known_problems
 from codemode_server.sandbox.guest.advice import import_of, starts_fresh, tool_for_module
 from codemode_server.sandbox.guest.await_rule import CallUses, Use
 from codemode_server.sandbox.guest.similar_names import similar_name
+from codemode_server.sandbox.guest.source import flush_left
 
 if TYPE_CHECKING:
     from codemode_server.executions.preflight.preflight import CheckContext
@@ -34,7 +35,7 @@ import re
 
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.executions.preflight.call_checks import usage
-from codemode_server.executions.preflight.reading import parsed, text_of
+from codemode_server.executions.preflight.reading import parsed
 
 _MAX_SCHEMA_SECONDS = 0.2
 """Time for all calls of one program; an upstream's schema may be slow on purpose."""
@@ -257,7 +258,7 @@ _ARGUMENT = re.compile(rf"(\w+)(?:\.\w+)?\([^()]*?\b({'|'.join(keyword.kwlist)})
 
 def syntax_findings(code: str, catalog: Catalog) -> list[Finding]:
     """Errors of a program that can't be parsed; empty if neither a fence nor a name is the reason."""
-    text = text_of(code)
+    text = flush_left(code)
     try:
         parsed(text)
     except SyntaxError as error:

@@ -14,7 +14,8 @@ from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.resources import ServerResources
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import UpstreamState
-from codemode_server.executions.preflight.reading import Reading, bound_by
+from codemode_server.executions.preflight.reading import Reading
+from codemode_server.sandbox.guest.source import bound_by
 from codemode_server.sandbox.importable import TOOL_MODULES
 
 _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "importlib", "builtins"})

@@ -8,13 +8,13 @@ comprehension, after a statement that may leave its block, and in a function unl
 from __future__ import annotations
 
 import ast
-import textwrap
 import warnings
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 
-from codemode_server.sandbox.guest.source import await_gathers
+from codemode_server.sandbox.guest.await_rule import last_name
+from codemode_server.sandbox.guest.source import await_gathers, bound_by, flush_left, is_main_check
 
 MAX_CHARACTERS = 64 * 1024
 """Longer programs are not checked: nobody writes one by hand, and parsing holds everything else up."""
@@ -44,7 +44,7 @@ class Reading:
     def last(self) -> ast.stmt | None:
         """The statement whose value is the program's, and is awaited if it is a coroutine."""
         body = self.tree.body
-        while body and isinstance(last := body[-1], ast.If) and asks_for_main(last.test):
+        while body and isinstance(last := body[-1], ast.If) and is_main_check(last.test):
             body = last.body
         return body[-1] if body else None
 
@@ -60,15 +60,9 @@ def read(code: str) -> Reading | None:
     if len(code) > MAX_CHARACTERS or sum(map(code.count, _BEFORE_A_NODE)) > MAX_NODES:
         return None
     try:
-        return Reading(text_of(code))
+        return Reading(flush_left(code))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-
-
-def text_of(code: str) -> str:
-    """The program without the indentation that all of it has, as the guest runs it."""
-    first = next((line for line in code.splitlines() if line.strip()), "")
-    return textwrap.dedent(code) if first[:1] in (" ", "\t") else code
 
 
 def parsed(text: str) -> ast.Module:
@@ -79,32 +73,6 @@ def parsed(text: str) -> ast.Module:
 
 def line_of(node: ast.AST) -> int:
     return getattr(node, "lineno", 1)
-
-
-def last_name(node: ast.AST) -> str:
-    """`b` of `b`, `a.b` and `x().b`; else nothing."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def bound_by(node: ast.AST) -> tuple[str, ...]:
-    """The names that this node itself gives a meaning, or takes it from."""
-    match node:
-        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
-            return (name,)
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            return (name,)
-        case ast.alias(name=name, asname=other):
-            return (other or name.partition(".")[0],)
-        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-            return (name,)
-        case ast.MatchMapping(rest=str(name)):
-            return (name,)
-    is_type = type(node).__name__ in ("TypeVar", "ParamSpec", "TypeVarTuple")  # newer than our oldest Python
-    return (str(getattr(node, "name", "")),) if is_type else ()
-
-
-def asks_for_main(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
 _NEVER_SUPPRESSING = frozenset(
@@ -200,7 +168,7 @@ def _always_run(block: list[ast.stmt]) -> Iterator[ast.AST]:
             yield node
             waiting += _always_evaluated(node)
             if (isinstance(node, (ast.With, ast.AsyncWith)) and not _may_suppress(node)) or (
-                isinstance(node, ast.If) and asks_for_main(node.test)
+                isinstance(node, ast.If) and is_main_check(node.test)
             ):
                 yield from _always_run(node.body)
         if any(_leaves(node) for node in own_nodes([statement])):

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.principals import DEVICE_NAMES
-from codemode_server.executions.preflight.reading import MAX_CHARACTERS, Reading, last_name, line_of, read
+from codemode_server.executions.preflight.reading import MAX_CHARACTERS, Reading, line_of, read
+from codemode_server.sandbox.guest.await_rule import last_name
 from codemode_server.sandbox.importable import NEVER_IN_WORKSPACE
 from codemode_server.text import clean, clean_line, escaped, first_lines
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 import sys
 from difflib import get_close_matches
 
-CODEMODE_NAMES = (
-    "File",
-    "ToolError",
-    "call",
-    "checkpoint",
-    "results",
-    "search_tools",
-    "show",
-)
+CODEMODE_NAMES = ("File", "ToolError", "call", "checkpoint", "results", "search_tools", "show")
 """Names that programs can import from `codemode`."""
 NO_NETWORK = (
     "programs have no network; call a tool instead (search_tools finds it): from servers.<server> import <tool>"

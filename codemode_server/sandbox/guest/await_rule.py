@@ -206,13 +206,13 @@ class CallUses:
                     groups.append(self._group([parent.target]))
                     node = parent
                 case ast.Call(func=called) if node is not called:
-                    if _last_name(called) in _PASSING and not isinstance(node, ast.Call):
+                    if last_name(called) in _PASSING and not isinstance(node, ast.Call):
                         node = parent
                         outer = self.parents.get(parent)
                         if isinstance(outer, (ast.For, ast.comprehension)) and outer.iter is node:
                             return Use.EITHER, [*groups, self._group([outer.target])]
                         continue
-                    if _last_name(called) in _COLLECTORS and isinstance(called, ast.Attribute):
+                    if last_name(called) in _COLLECTORS and isinstance(called, ast.Attribute):
                         if name := _root_name(called):
                             return Use.EITHER, [*groups, self._group([called], frozenset([name]))]
                         return Use.VALUE, groups
@@ -230,10 +230,10 @@ class CallUses:
         """Use of the arguments of a call."""
         if _root_name(call.func) in self._tools:
             return Use.VALUE
-        name = _last_name(call.func)
+        name = last_name(call.func)
         if name in CONSUMERS:
             return Use.AWAITED
-        awaiting = [name, *(_last_name(argument) for argument in call.args)]  # `safe(tool())`, `map(safe, [tool()])`
+        awaiting = [name, *(last_name(argument) for argument in call.args)]  # `safe(tool())`, `map(safe, [tool()])`
         if not self._coroutines.isdisjoint(awaiting) or self._end(call)[0] is Use.AWAITED:
             return Use.EITHER
         return Use.VALUE
@@ -301,5 +301,6 @@ def _root_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else _root_name(node)
+def last_name(node: ast.AST) -> str:
+    """`b` of `b`, `a.b` and `x().b`; else nothing."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from .await_rule import last_name
 from .similar_names import similar_name
 
 _Value = TypeVar("_Value")
@@ -199,12 +200,12 @@ def type_takes_objects(annotation: ast.expr, is_class: Callable[[str], bool]) ->
         case ast.Constant(value=str(text)):
             return type_takes_objects(ast.parse(text, mode="eval").body, is_class)
         case ast.Subscript(value=generic, slice=inner):
-            name = _last_name(generic)
+            name = last_name(generic)
             if name not in _WRAPPERS:
                 return name in _OBJECT_TYPES
             members = inner.elts if isinstance(inner, ast.Tuple) else [inner]
             return any(type_takes_objects(member, is_class) for member in members)
-    name = _last_name(annotation)
+    name = last_name(annotation)
     return name in _OBJECT_TYPES or is_class(name)
 
 
@@ -220,7 +221,3 @@ def _meant(signature: Signature, name: str, given: Collection[str]) -> str | Non
     """The parameter that a wrong name stands for, of those that are not given."""
     free = [known for known in signature.names if known not in given]
     return similar_name(name, free, preferred=[known for known in free if known in signature.required])
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

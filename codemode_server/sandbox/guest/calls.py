@@ -187,7 +187,7 @@ class Calls:
 
     def _settled_by(self, answer: Future[Any], server: str, tool: str, *, is_raw: bool = False) -> Future[Any]:
         result: Future[Any] = Future()
-        origin = _Origin(self, server)
+        origin = Origin(self, server)
 
         def settle(answer: Future[Any]) -> None:
             if result.done() or answer.cancelled():
@@ -234,7 +234,7 @@ class Calls:
             sys.stderr.write(f"{warning}\n")
 
 
-class _Origin:
+class Origin:
     """The server that files came from, which reads their links."""
 
     def __init__(self, calls: Calls, server: str) -> None:
@@ -242,9 +242,11 @@ class _Origin:
         self._server = server
 
     def read(self, uri: str) -> Any:
+        """The resource, once it is there."""
         return self._calls.link.wait(self._calls.begin_read(self._server, uri))
 
     def hand_over(self, uri: str | None, value: Any, frame: FrameType | None) -> Any:
+        """As a call does: the value for plain code, something to await for async code; without `uri` it is `value`."""
         if uri is not None:
             future = self._calls.begin_read(self._server, uri)
         else:

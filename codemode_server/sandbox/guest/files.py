@@ -11,22 +11,14 @@ import pathlib
 import re
 import sys
 from collections.abc import Generator, Iterator
-from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from . import encoded
 
+if TYPE_CHECKING:
+    from .calls import Origin
+
 _MAX_PLACEHOLDER_KEY = 60
-
-
-class Origin(Protocol):
-    """The source of a file, which can read its links."""
-
-    def read(self, uri: str) -> Any:
-        """The resource, once it is there."""
-
-    def hand_over(self, uri: str | None, value: Any, frame: FrameType | None) -> Any:
-        """As a call does: the value for plain code, something to await for async code; without `uri` it is `value`."""
 
 
 class Text(str):

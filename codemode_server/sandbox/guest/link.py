@@ -80,22 +80,14 @@ def holds_more_values(text: str, value: Any, most: int) -> bool:
     return count > most
 
 
-class _Request:
-    """A request that has no id yet: what its frame has before and after the (long) JSON of the arguments."""
-
-    def __init__(self, head: str, body: str, future: Future[Any]) -> None:
-        self.head = head
-        self.body = body
-        self.future = future
-
-
 class _Window:
     """Requests of one kind: those that the host has not answered, and those that wait until it has."""
 
     def __init__(self) -> None:
         self.most = 1
         self.most_characters = 2**62
-        self.waiting: collections.deque[_Request] = collections.deque()
+        self.waiting: collections.deque[tuple[str, str, Future[Any]]] = collections.deque()
+        """What the frame of each has before the (long) JSON of its arguments, that, and its future."""
         self.unanswered: dict[int, int] = {}
         """Length of each, by id."""
 
@@ -104,7 +96,7 @@ class _Window:
         if len(self.unanswered) >= self.most:
             return False
         try:
-            size = len(self.waiting[0].body)
+            size = len(self.waiting[0][1])
         except IndexError:  # also when another thread has just sent it
             return False
         sent = sum(list(self.unanswered.values()))  # a list at once: another thread may take an answer in
@@ -143,8 +135,7 @@ class Link:
         return None if text is None else _DECODER.decode(text)
 
     def send(self, frame: dict[str, Any]) -> None:
-        self._outgoing.append(to_json(frame))
-        self._flush()
+        self.send_text(to_json(frame))
 
     def send_text(self, text: str) -> None:
         self._outgoing.append(text)
@@ -172,7 +163,7 @@ class Link:
 
     def _post(self, window: _Window, head: str, body: str) -> Future[Any]:
         future: Future[Any] = Future()
-        window.waiting.append(_Request(head, body, future))
+        window.waiting.append((head, body, future))
         self._flush()
         return future
 
@@ -197,13 +188,13 @@ class Link:
             self._transport.send(self._outgoing.popleft())
             return
         window = self._questions if self._questions.is_open() else self._calls
-        request = window.waiting.popleft()
-        if not request.future.set_running_or_notify_cancel():
+        head, body, future = window.waiting.popleft()
+        if not future.set_running_or_notify_cancel():
             return  # whoever asked was cancelled while it waited, so nothing must happen any more
         self._last_id += 1  # here, since ids have to grow
-        window.unanswered[self._last_id] = len(request.body)
-        self._waiting[self._last_id] = request.future
-        self._transport.send(f'{{"id":{self._last_id},{request.head}{request.body}}}')
+        window.unanswered[self._last_id] = len(body)
+        self._waiting[self._last_id] = future
+        self._transport.send(f'{{"id":{self._last_id},{head}{body}}}')
 
     def reply(self, op: str, error: Callable[[str], Exception], **fields: Any) -> tuple[Any, str]:
         """Send a request and block until it is answered; gives the value and its encoding. A refusal is raised as

@@ -28,27 +28,18 @@ _MULTICAST = 1 << 40
 """Set in the node of a UUID that is no address of a network card."""
 
 
-class _Stream:
-    """Random bytes from a key; the n-th drawing always gives the same."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-        self._numbers = itertools.count()
-
-    def draw(self, size: int) -> bytes:
-        return _shake_256(self._key + next(self._numbers).to_bytes(8, "big")).digest(size)
-
-
 class Randomness:
     """Source of `os.urandom`, and with it of all other randomness."""
 
     def __init__(self) -> None:
-        self._stream: _Stream | None = None
+        self._key = b""
+        """Empty until a program begins. The n-th drawing from a key always gives the same."""
+        self._numbers = itertools.count()
         self._key_of_child = b""
 
     def begin(self, key: bytes) -> None:
         """The program begins, or a process that it has forked."""
-        self._stream = _Stream(key)
+        self._key, self._numbers = key, itertools.count()
         random.seed(self.bytes(32))
         # Not the address of a network card: it differs from one microVM to the next.
         replace_members(uuid, _node=int.from_bytes(self.bytes(6), "big") | _MULTICAST)
@@ -57,39 +48,36 @@ class Randomness:
         size = operator.index(size)
         if size < 0:
             raise ValueError("negative argument not allowed")
-        return _urandom(size) if self._stream is None else self._stream.draw(size)
+        if not self._key:
+            return _urandom(size)
+        return _shake_256(self._key + next(self._numbers).to_bytes(8, "big")).digest(size)
 
     def before_fork(self) -> None:
         self._key_of_child = self.bytes(32)
 
     def after_fork_in_child(self) -> None:
-        if self._stream is not None:
+        if self._key:
             self.begin(self._key_of_child)
-
-
-def _install_randomness(randomness: Randomness) -> None:
-    """Have everything in Python's library that is random draw from there."""
-
-    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
-        _seed(self, randomness.bytes(32) if a is None else a, version)
-
-    replace_members(os, urandom=randomness.bytes)
-    if hasattr(os, "getrandom"):
-        replace_members(os, getrandom=lambda size, flags=0: randomness.bytes(size))
-    replace_members(random, _urandom=randomness.bytes)
-    replace_members(random.Random, seed=seed)
-    replace_members(random, seed=vars(random)["_inst"].seed)
-    replace_members(uuid, _generate_time_safe=None, _UuidCreate=None)  # they have a clock and a node of their own
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=randomness.before_fork, after_in_child=randomness.after_fork_in_child)
 
 
 _randomness = Randomness()
 
 
 def install() -> None:
-    """Put it in place; until a program begins, randomness is the real one."""
-    _install_randomness(_randomness)
+    """Have everything in Python's library that is random draw from there; before a program begins it is as ever."""
+
+    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
+        _seed(self, _randomness.bytes(32) if a is None else a, version)
+
+    replace_members(os, urandom=_randomness.bytes)
+    if hasattr(os, "getrandom"):
+        replace_members(os, getrandom=lambda size, flags=0: _randomness.bytes(size))
+    replace_members(random, _urandom=_randomness.bytes)
+    replace_members(random.Random, seed=seed)
+    replace_members(random, seed=vars(random)["_inst"].seed)
+    replace_members(uuid, _generate_time_safe=None, _UuidCreate=None)  # they have a clock and a node of their own
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_randomness.before_fork, after_in_child=_randomness.after_fork_in_child)
 
 
 def begin(repeat: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ import builtins
 import inspect
 import linecache
 import sys
-import textwrap
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -81,7 +80,7 @@ class _Program:
     """A program's namespace and hooks."""
 
     def __init__(self, code: str, run_async: Callable[[Any], Any]) -> None:
-        self._code = _flush_left(code)
+        self._code = source.flush_left(code)
         self._run_async = run_async
         self._value: Any = None
         self._module = types.ModuleType("__main__")
@@ -123,12 +122,6 @@ class _Program:
         module = __import__(name, fromlist=["*"])
         names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
         self._module.__dict__.update({n: getattr(module, n) for n in names})
-
-
-def _flush_left(code: str) -> str:
-    """The program without the indentation that all of it has, as when it was taken out of a longer text."""
-    first = next((line for line in code.splitlines() if line.strip()), "")
-    return textwrap.dedent(code) if first[:1] in (" ", "\t") else code
 
 
 def _exit_error(end: SystemExit) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import textwrap
 import types
 
 from .await_rule import CallUses, awaits, own_nodes
@@ -57,6 +58,12 @@ def compile_skill(text: str, filename: str) -> types.CodeType:
     return compile(tree, filename, "exec", dont_inherit=True)
 
 
+def flush_left(code: str) -> str:
+    """The program without the indentation that all of it has, as when it was taken out of a longer text."""
+    first = next((line for line in code.splitlines() if line.strip()), "")
+    return textwrap.dedent(code) if first[:1] in (" ", "\t") else code
+
+
 def is_coroutine_code(code: types.CodeType) -> bool:
     return bool(code.co_flags & inspect.CO_COROUTINE)
 
@@ -79,12 +86,12 @@ def _last_expression(body: list[ast.stmt]) -> tuple[list[ast.stmt], ast.Expr] | 
     last = body[-1] if body else None
     if isinstance(last, ast.Expr):
         return body, last
-    if isinstance(last, ast.If) and _is_main_check(last.test):
+    if isinstance(last, ast.If) and is_main_check(last.test):
         return _last_expression(last.body)
     return None
 
 
-def _is_main_check(test: ast.expr) -> bool:
+def is_main_check(test: ast.expr) -> bool:
     return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
@@ -147,19 +154,24 @@ class _Globals(ast.NodeTransformer):
 
 
 def _bound_names(body: list[ast.stmt]) -> set[str]:
-    names: set[str] = set()
-    for node in own_nodes(body):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            names.add(node.id)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            names.update((alias.asname or alias.name).partition(".")[0] for alias in node.names if alias.name != "*")
-        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-            names.add(node.name)
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            names.add(node.rest)
-    return names
+    return {name for node in own_nodes(body) for name in bound_by(node) if name != "*"}
+
+
+def bound_by(node: ast.AST) -> tuple[str, ...]:
+    """The names that this node itself gives a meaning, or takes it from."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+            return (name,)
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return (name,)
+        case ast.alias(name=name, asname=other):
+            return (other or name.partition(".")[0],)
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            return (name,)
+        case ast.MatchMapping(rest=str(name)):
+            return (name,)
+    is_type = type(node).__name__ in ("TypeVar", "ParamSpec", "TypeVarTuple")  # newer than our oldest Python
+    return (str(getattr(node, "name", "")),) if is_type else ()
 
 
 # Awaits that were forgotten ------------------------------------------------------------------------------------------

@@ -130,15 +130,11 @@ class Machine:
             await self.wire.aclose()
             self.is_gone = await destroy(self.name, self._box, within_s)
 
-    async def last_words(self) -> str:
-        """The supervisor's stderr, on one line."""
-        return await self._errors.text()
-
     async def _meet(self, build: Build) -> None:
         try:
             ready = await self.wire.hear("ready")
         except WireBroken:
-            words = await self.last_words()
+            words = await self._errors.text()
             if "No module named" in words:
                 words = f"its Python lacks parts of the standard library ({words})"
             reason = f"the runner did not start in the image {build.image!r}: {words}"

@@ -102,7 +102,7 @@ class Quota:
         `holder` is the process on the host that has the program's files open.
         """
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch, lambda: self.exceed(channel), holder)
+            tasks.start_soon(self._watch, lambda: channel.exceed(self._message, SETTING), holder)
             outcome = await channel.run()
             tasks.cancel_scope.cancel()
         if not self._is_over and ended_itself(outcome) and self._scratch is not None:
@@ -118,18 +118,8 @@ class Quota:
             tasks.cancel_scope.cancel()
         return is_ended
 
-    def exceed(self, channel: Channel) -> None:
-        """End the program because it has written too much."""
-        self._is_over = True
-        channel.exceed(self._message, SETTING)
-
-    def exceed_in_tmp(self, channel: Channel) -> None:
-        """End the program because it has written too much to folders that the host cannot measure."""
-        self.note_over()
-        self.exceed(channel)
-
     def note_over(self) -> None:
-        """Record that the sandbox reports too much in folders that the host cannot measure."""
+        """The sandbox reports too much in folders that the host cannot measure: the program is ended."""
         self._is_tmp_over = self._is_tmp_over or not self._is_over
         self._is_over = True
 

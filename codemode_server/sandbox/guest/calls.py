@@ -213,6 +213,10 @@ class Calls:
             return self.pending(PendingCall(self, future, title))
         return self.link.wait(future)
 
+    def call(self, server: str, tool: str, arguments: dict[str, Any], frame: FrameType | None) -> Any:
+        """Call a tool by its names, for the code that runs in a frame."""
+        return self.give(self.prepare(server, tool, arguments, tool)(), tool, frame)
+
     def pending(self, call: PendingCall) -> PendingCall:
         """Remember a call until its result is used."""
         self.unclaimed[id(call)] = call

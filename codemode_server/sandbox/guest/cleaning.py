@@ -121,14 +121,10 @@ def no_shared_memory() -> bool:
     return True
 
 
-def kilobytes(path: str, name: str) -> int:
+def number_in(path: str, name: str) -> int:
+    """The number after a name in a file of /proc."""
     with open(path, encoding="ascii", errors="replace") as file:
         return next((int(line.split()[1]) for line in file if line.startswith(name)), 0)
-
-
-def out_of_memory_kills() -> int:
-    with open("/proc/vmstat", encoding="ascii") as file:
-        return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
 
 
 def forget_files() -> None:

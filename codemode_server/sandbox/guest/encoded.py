@@ -26,10 +26,8 @@ class _Known:
     """The base64 in results of this program's calls."""
 
     def __init__(self) -> None:
-        self.summaries: dict[str, str] = {}
-        """By the first characters of the base64."""
-        self.types: dict[str, tuple[str | None, str | None]] = {}
-        """Media type and name, by the same."""
+        self.files: dict[str, tuple[str, str | None, str | None]] = {}
+        """Summary, media type and name, by the first characters of the base64."""
         self.pattern: re.Pattern[str] | None = None
         self.is_used = False
         """True if a summary was shown in place of bytes."""
@@ -41,12 +39,11 @@ _known = _Known()
 def remember(text: str, mime_type: str | None, name: str | None, place: str = "") -> None:
     """Remember a base64 string, or `data:` URI, that a tool gave; `place` is where the result has the file."""
     text = _base64_of(text)
-    if len(text) < MIN_CHARACTERS or len(_known.summaries) >= _MAX_KNOWN:
+    if len(text) < MIN_CHARACTERS or len(_known.files) >= _MAX_KNOWN:
         return
-    if text[:_KNOWN_BY] not in _known.summaries:
+    if text[:_KNOWN_BY] not in _known.files:
         _known.pattern = None
-    _known.summaries[text[:_KNOWN_BY]] = _summary(text, mime_type, name, place)
-    _known.types[text[:_KNOWN_BY]] = (mime_type, name)
+    _known.files[text[:_KNOWN_BY]] = _summary(text, mime_type, name, place), mime_type, name
 
 
 def remember_raw(result: Any) -> None:
@@ -68,7 +65,7 @@ def without_bytes(text: str) -> str:
         return text
     if ";base64," in text:
         text = _DATA_URI.sub(_of_data_uri, text)
-    if _known.summaries:
+    if _known.files:
         text = _pattern().sub(_of_known, text)
     return text
 
@@ -88,8 +85,8 @@ def file_in(text: str) -> tuple[bytes, str | None, str | None] | None:
     """Bytes, media type and name, if a text is a `data:` URI or base64 that a tool gave."""
     if (uri := _DATA_URI.fullmatch(text)) is not None:
         return decoded(text), uri["type"], None
-    found = _known.types.get(text[:_KNOWN_BY])
-    return (decoded(text), *found) if found is not None else None
+    known = _known.files.get(text[:_KNOWN_BY])
+    return (decoded(text), *known[1:]) if known is not None else None
 
 
 def _base64_of(text: str) -> str:
@@ -99,7 +96,7 @@ def _base64_of(text: str) -> str:
 
 def _pattern() -> re.Pattern[str]:
     if _known.pattern is None:
-        heads = "|".join(sorted({re.escape(start[:_HEAD]) for start in _known.summaries}))
+        heads = "|".join(sorted({re.escape(start[:_HEAD]) for start in _known.files}))
         # Line breaks, also as `repr` and JSON write them, belong to it between full lines and before a last one.
         line, end = rf"[{_BASE64}]", r"(?:\\[rn]|[\r\n])+"
         last = rf"(?:{end}{line}{{1,76}}={{0,2}}(?:{end})?(?=[\"']|\Z))?"
@@ -109,19 +106,19 @@ def _pattern() -> re.Pattern[str]:
 
 def _of_known(found: re.Match[str]) -> str:
     text = found[0]
-    summary = _known.summaries.get(text[:_KNOWN_BY]) if len(text) >= MIN_CHARACTERS else None
-    if summary is None:
+    known = _known.files.get(text[:_KNOWN_BY]) if len(text) >= MIN_CHARACTERS else None
+    if known is None:
         return text
     _known.is_used = True
-    return summary
+    return known[0]
 
 
 def _of_data_uri(found: re.Match[str]) -> str:
     if len(found["data"]) < MIN_CHARACTERS:
         return found[0]
     _known.is_used = True
-    known = _known.summaries.get(found["data"][:_KNOWN_BY])
-    return known or _summary(found["data"], found["type"], None, "")
+    known = _known.files.get(found["data"][:_KNOWN_BY])
+    return known[0] if known else _summary(found["data"], found["type"], None, "")
 
 
 def _summary(text: str, mime_type: str | None, name: str | None, place: str) -> str:

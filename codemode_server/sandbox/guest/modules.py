@@ -218,7 +218,10 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
     """Make the sandbox's own modules importable; gives the finder of those that the host has."""
     for public in (ToolError, File):
         public.__module__ = "codemode"  # as the program knows them, also in its tracebacks
-    call = _caller(calls)
+
+    def call(server: str, tool: str, arguments: dict[str, Any] | None = None, **more: Any) -> Any:
+        """Call a tool by names known only at run time."""
+        return calls.call(server, tool, {**(arguments or {}), **more}, sys._getframe(1))
 
     def search_tools(
         query: str = "",
@@ -238,7 +241,7 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
         server, _, tool = name.removeprefix("mcp__").partition("__")
         if not tool:
             raise ValueError(f"{name!r} is not of the form mcp__<server>__<tool>")
-        return call(server, tool, arguments)
+        return calls.call(server, tool, arguments or {}, sys._getframe(1))
 
     _module(
         "codemode",
@@ -264,18 +267,6 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
     sys.meta_path += [WorkspaceModules(PROGRAM_FILES), MissingModules(advice)]
     sys.dont_write_bytecode = True  # no compiled files in /workspace
     return host_modules
-
-
-def _caller(calls: Calls) -> Callable[..., Any]:
-    def call(server: str, tool: str, arguments: dict[str, Any] | None = None, **more: Any) -> Any:
-        """Call a tool by names known only at run time."""
-        future = calls.prepare(server, tool, {**(arguments or {}), **more}, tool)()
-        frame: types.FrameType | None = sys._getframe(1)
-        if frame and frame.f_code.co_name == "call_mcp_tool" and frame.f_globals is globals():
-            frame = frame.f_back
-        return calls.give(future, tool, frame)
-
-    return call
 
 
 def _lenient(loads: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import re
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
@@ -154,28 +155,25 @@ class Pages(Unfinished):
         begin: Callable[[dict[str, Any]], Future[Any]],
         link: Link,
         arguments: dict[str, Any],
-        *,
-        most: int | None = None,
-        is_whole: bool = False,
     ) -> None:
         self._parameters = parameters
         self._begin = begin
         self._link = link
         self._arguments = arguments
-        self._most = most
-        self._is_whole = is_whole
+        self._most: int | None = None
+        self._is_whole = False
 
     def first(self, count: int) -> Pages:
         """No more than so many; no page is asked for that is not needed for them."""
-        most = count if self._most is None else min(count, self._most)
-        return self._copy(most, is_whole=self._is_whole)
+        pages = copy.copy(self)
+        pages._most = count if self._most is None else min(count, self._most)
+        return pages
 
     def by_page(self) -> Pages:
         """Whole results, one for each page."""
-        return self._copy(self._most, is_whole=True)
-
-    def _copy(self, most: int | None, *, is_whole: bool) -> Pages:
-        return Pages(self._parameters, self._begin, self._link, self._arguments, most=most, is_whole=is_whole)
+        pages = copy.copy(self)
+        pages._is_whole = True
+        return pages
 
     def __iter__(self) -> Iterator[Any]:
         for step in self._steps():

@@ -37,9 +37,7 @@ def compile_program(text: str, filename: str) -> types.CodeType:
     Raises:
         SyntaxError: it is no Python.
     """
-    tree = ast.parse(text, filename)
-    await_gathers(tree)
-    _await_used_calls(tree)
+    tree = _awaiting(text, filename)
     if _has(tree.body, ast.Return) and not _has(tree.body, (ast.Yield, ast.YieldFrom)):
         tree = _as_function(tree)
     else:
@@ -51,9 +49,7 @@ def compile_program(text: str, filename: str) -> types.CodeType:
 
 def compile_skill(text: str, filename: str) -> types.CodeType:
     """The code of a skill's module, with the same awaits as in a program."""
-    tree = ast.parse(text, filename)
-    await_gathers(tree)
-    _await_used_calls(tree)
+    tree = _awaiting(text, filename)
     ast.fix_missing_locations(tree)
     return compile(tree, filename, "exec", dont_inherit=True)
 
@@ -177,11 +173,15 @@ def bound_by(node: ast.AST) -> tuple[str, ...]:
 # Awaits that were forgotten ------------------------------------------------------------------------------------------
 
 
-def _await_used_calls(tree: ast.Module) -> None:
-    """Put `await` before the tool calls of async code whose value is used."""
+def _awaiting(text: str, filename: str) -> ast.Module:
+    """The tree of a program or skill with the awaits that it forgot: of `gather`, and in async code of the calls of
+    tools whose value is used."""
+    tree = ast.parse(text, filename)
+    await_gathers(tree)
     uses = CallUses(tree)
     for call in uses.forgotten_awaits():
         replace_node(uses.parents[call], call, ast.copy_location(ast.Await(_hook(FINISH_HOOK, call)), call))
+    return tree
 
 
 def await_gathers(tree: ast.Module) -> None:

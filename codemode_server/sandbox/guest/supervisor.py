@@ -39,16 +39,7 @@ import time
 from typing import Any
 
 from . import system_calls, threads
-from .cleaning import (
-    USER,
-    empty_scratch,
-    forget_files,
-    kill_all_of_user,
-    kilobytes,
-    no_shared_memory,
-    out_of_memory_kills,
-    used_bytes,
-)
+from .cleaning import USER, empty_scratch, forget_files, kill_all_of_user, no_shared_memory, number_in, used_bytes
 
 DATA, CONTROL, RECEIVED = 0, 1, 2
 HEADER = struct.Struct(">BI")
@@ -107,7 +98,7 @@ class _Runner:
 
     def __init__(self) -> None:
         self.stream, theirs = socket.socketpair()
-        self.kills = out_of_memory_kills()
+        self.kills = number_in("/proc/vmstat", "oom_kill ")
         self.pid = os.fork()
         if self.pid == 0:
             _become_runner(theirs, self.stream)
@@ -121,7 +112,7 @@ class _Runner:
 
     def limit(self, memory_mb: int, disk_mb: int) -> None:
         """Limit the memory and files of the program, beyond what the runner uses already."""
-        used = kilobytes(f"/proc/{self.pid}/status", "VmData:") * 1024
+        used = number_in(f"/proc/{self.pid}/status", "VmData:") * 1024
         memory = used + memory_mb * 2**20
         resource.prlimit(self.pid, resource.RLIMIT_DATA, (memory, memory))
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (disk_mb * 2**20, disk_mb * 2**20))
@@ -157,7 +148,7 @@ class _Runner:
     @property
     def ran_out_of_memory(self) -> bool:
         return self.status == threads.EXIT_OUT_OF_MEMORY or (
-            self.status == -signal.SIGKILL and out_of_memory_kills() > self.kills
+            self.status == -signal.SIGKILL and number_in("/proc/vmstat", "oom_kill ") > self.kills
         )
 
     def close(self) -> None:
@@ -183,7 +174,7 @@ class Supervisor:
     def serve(self) -> None:
         """Serve until the host is gone."""
         self._start_runner()
-        self._free_at_start = kilobytes("/proc/meminfo", "MemAvailable:")
+        self._free_at_start = number_in("/proc/meminfo", "MemAvailable:")
         watch_at = 0.0
         while True:
             for key, events in self._selector.select(_WATCH_SECONDS if self._is_running else None):
@@ -308,7 +299,7 @@ class Supervisor:
             self._forget_runner(runner)
         clean = kill_all_of_user() and empty_scratch() and no_shared_memory()
         forget_files()  # else the host can't free what it removes from the workspace now
-        clean = clean and kilobytes("/proc/meminfo", "MemAvailable:") > _MIN_FREE * self._free_at_start
+        clean = clean and number_in("/proc/meminfo", "MemAvailable:") > _MIN_FREE * self._free_at_start
         self._host.control(op="ended", clean=clean, over=is_over)
         if clean:
             self._start_runner()

@@ -20,7 +20,7 @@ from codemode_server.domain.executions import IsolationLevel
 from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox.backends.microvm import image, probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.leftovers import Run
-from codemode_server.sandbox.backends.microvm.machine import BootFailed, Build, Machine
+from codemode_server.sandbox.backends.microvm.machine import Build, Machine
 from codemode_server.sandbox.backends.microvm.pool import Pool
 from codemode_server.sandbox.backends.microvm.wire import WireBroken
 from codemode_server.sandbox.channel import Channel, out_of_memory
@@ -146,11 +146,7 @@ class MicrovmBackend:
         self._run.close(is_clean=await self.pool.aclose())
 
     async def _boot(self, workspace: Path | None) -> Machine:
-        try:
-            return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
-        except BootFailed as error:
-            _log.info("tried once more: %s", error)
-            return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
+        return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
 
     async def _run_with(self, quota: Quota, program: Program, host_api: HostApi) -> Outcome:
         for _ in range(_MAX_TRIES):
@@ -180,7 +176,7 @@ class MicrovmBackend:
         try:
             await wire.begin(memory_mb, limits.workspace_mb)
             channel = Channel(FrameReader(wire.program), wire.program, program, host_api)
-            wire.on_over = lambda: quota.exceed_in_tmp(channel)
+            wire.on_over = quota.note_over
             outcome = await quota.run(channel, machine.pid)
             gone = wire.gone
         finally:

@@ -42,10 +42,6 @@ _MIN_PYTHON = (3, 11)
 _OTHER_IMAGE = "set `sandbox.image` to a full image with Python 3.11 or newer, for instance python:3.14-slim"
 
 
-class BootFailed(SandboxUnavailable):
-    """Raised when the runtime could not boot a microVM. The failure may be transient, so one retry is worthwhile."""
-
-
 @dataclass(frozen=True, slots=True)
 class Build:
     """The parameters of a microVM; see the settings of the same names."""
@@ -253,7 +249,7 @@ async def _create(build: Build, name: str, socket: Path, workspace: Path | None)
         ) from error
     except MicrosandboxError as error:
         reason = f"a microVM of {build.image!r} can't be booted: {_reason(error)}"
-        raise BootFailed(reason, "`codemode-server doctor` looks for the reason") from error
+        raise SandboxUnavailable(reason, "`codemode-server doctor` looks for the reason") from error
 
 
 async def _start_supervisor(box: Sandbox, build: Build, listener: _GuestListener) -> tuple[SocketStream, _Errors]:

@@ -80,18 +80,6 @@ class Pool:
         if len(idle) > _MAX_IDLE:
             await self._drop(min(idle, key=lambda machine: machine.used_at))
 
-    async def fill(self) -> None:
-        """Boots missing spare machines.
-
-        Raises:
-            SandboxUnavailable: one can't be booted.
-        """
-        missing = self.size - len(self.spare) - self._booting + self._claimed
-        if missing > 0:
-            async with anyio.create_task_group() as tasks:
-                for _ in range(missing):
-                    tasks.start_soon(self._boot_spare)
-
     async def tend(self) -> None:
         """Replaces spare machines that were taken and ends old or idle ones, until cancelled."""
         while True:
@@ -102,7 +90,10 @@ class Pool:
                 if not self._is_fit(machine):
                     await self._drop(machine)
             try:
-                await self.fill()
+                missing = self.size - len(self.spare) - self._booting + self._claimed
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(missing):
+                        tasks.start_soon(self._boot_spare)
             except* SandboxUnavailable as errors:
                 _log.warning("no microVM could be booted ahead: %s", errors.exceptions[0])
                 await anyio.sleep(_RETRY_SECONDS)

@@ -20,7 +20,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -29,16 +28,12 @@ from codemode_server.domain.errors import LimitExceeded
 from codemode_server.sandbox.added_files import Contents, Removed, contents, remove_added
 from codemode_server.sandbox.channel import Channel
 from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
-from codemode_server.untrusted_files import EVERYTHING, TooManyFiles, used_bytes
+from codemode_server.untrusted_files import TooManyFiles, used_bytes
 
 SETTING = "limits.workspace_mb"
 _INTERVAL_SECONDS = 0.1
 _MAX_ENTRIES = 250_000
 """Maximum files and folders of a workspace; measuring more would delay the start of the program."""
-_FEW_ENTRIES = 20
-"""Entries that are measured on the event loop, in less time than a change of threads takes."""
-
-_Measured = TypeVar("_Measured")
 
 
 class Quotas:
@@ -60,7 +55,7 @@ class Quotas:
         """
         quota = Quota(program, scratch, self)
         try:
-            await _measured(quota.measure_start)
+            await anyio.to_thread.run_sync(quota.measure_start)
         except TooManyFiles:
             raise LimitExceeded(
                 f"/workspace holds more than {_MAX_ENTRIES:,} files and folders, too many to measure; "
@@ -72,7 +67,7 @@ class Quotas:
             yield quota
         finally:
             with anyio.CancelScope(shield=True):
-                if await _measured(quota.is_exceeded_in_workspace):
+                if await anyio.to_thread.run_sync(quota.is_exceeded_in_workspace):
                     await anyio.to_thread.run_sync(quota.settle)
             self.running.remove(quota)
 
@@ -91,10 +86,10 @@ class Quota:
         """True if its /tmp, and not the workspace, is above the quota."""
         self._removed = Removed()
 
-    def measure_start(self, most_entries: int) -> None:
+    def measure_start(self) -> None:
         """Measure the workspace before the program runs; raises TooManyFiles."""
         if self._program.workspace is not None:
-            self._before = contents(self._program.workspace, min(most_entries, _MAX_ENTRIES))
+            self._before = contents(self._program.workspace, _MAX_ENTRIES)
 
     async def run(self, channel: Channel, holder: int | None) -> Outcome:
         """Run the program, and end it when one of its folders exceeds the quota.
@@ -106,7 +101,7 @@ class Quota:
             outcome = await channel.run()
             tasks.cancel_scope.cancel()
         if not self._is_over and ended_itself(outcome) and self._scratch is not None:
-            self._is_over = await _measured(lambda most: self._has_passed_in_tmp(holder, most))
+            self._is_over = await anyio.to_thread.run_sync(self._has_passed_in_tmp, holder)
         return outcome
 
     async def watch_end(self, is_at_end: Callable[[], Awaitable[bool]], holder: int | None) -> bool:
@@ -123,10 +118,10 @@ class Quota:
         self._is_tmp_over = self._is_tmp_over or not self._is_over
         self._is_over = True
 
-    def is_exceeded_in_workspace(self, most_entries: int = EVERYTHING) -> bool:
-        """True if the workspace is above the quota now; raises TooManyFiles."""
+    def is_exceeded_in_workspace(self) -> bool:
+        """True if the workspace is above the quota now."""
         workspace = self._program.workspace
-        return workspace is not None and used_bytes(workspace, self._allowed, most_entries) > self._allowed
+        return workspace is not None and used_bytes(workspace, self._allowed) > self._allowed
 
     def settle(self) -> None:
         """Remove what was added to the workspace beyond the quota. Call it when no process of the program runs."""
@@ -191,8 +186,8 @@ class Quota:
         self._end_others()
         return True
 
-    def _has_passed_in_tmp(self, holder: int | None, most_entries: int = EVERYTHING) -> bool:
-        if self._scratch is not None and self._is_passed(self._scratch, self._max_bytes, holder, most_entries):
+    def _has_passed_in_tmp(self, holder: int | None) -> bool:
+        if self._scratch is not None and self._is_passed(self._scratch, self._max_bytes, holder):
             self._is_tmp_over = True
         return self._is_tmp_over
 
@@ -205,20 +200,9 @@ class Quota:
             other._removed = self._removed
 
     @staticmethod
-    def _is_passed(folder: Path, allowed: int, holder: int | None, most_entries: int = EVERYTHING) -> bool:
+    def _is_passed(folder: Path, allowed: int, holder: int | None) -> bool:
         # Removed files first: one that is removed between the two would be counted in both the other way round.
-        return removed_bytes(holder, folder) + used_bytes(folder, allowed, most_entries) > allowed
-
-
-async def _measured(measure: Callable[[int], _Measured]) -> _Measured:
-    """Call `measure` with the most entries that it may look at: in a thread, unless it finds few.
-
-    Counting them beforehand is not enough, since another program can move many into the folder at any moment.
-    """
-    try:
-        return measure(_FEW_ENTRIES)
-    except TooManyFiles:
-        return await anyio.to_thread.run_sync(measure, EVERYTHING)
+        return removed_bytes(holder, folder) + used_bytes(folder, allowed) > allowed
 
 
 def ended_itself(outcome: Outcome) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.sandbox.guest.checkpoint import MAX_BYTES
+from codemode_server.sandbox.guest.earlier_programs import MAX_BYTES
 from tests.tables import tables
 
 from .lab import Lab, Tools, cases

@@ -85,22 +85,13 @@ class _Window:
 
     def __init__(self) -> None:
         self.most = 1
-        self.most_characters = 2**62
         self.waiting: collections.deque[tuple[str, str, Future[Any]]] = collections.deque()
         """What the frame of each has before the (long) JSON of its arguments, that, and its future."""
-        self.unanswered: dict[int, int] = {}
-        """Length of each, by id."""
+        self.unanswered: set[int] = set()
 
     def is_open(self) -> bool:
-        """True if the next one may be sent. One may, however long it is."""
-        if len(self.unanswered) >= self.most:
-            return False
-        try:
-            size = len(self.waiting[0][1])
-        except IndexError:  # also when another thread has just sent it
-            return False
-        sent = sum(list(self.unanswered.values()))  # a list at once: another thread may take an answer in
-        return not sent or sent + size <= self.most_characters
+        """True if the next one may be sent."""
+        return bool(self.waiting) and len(self.unanswered) < self.most
 
 
 class Link:
@@ -125,7 +116,7 @@ class Link:
 
     def limit(self, limits: dict[str, Any]) -> None:
         """Take the limits of the `run` frame."""
-        self.call_bytes = self._calls.most_characters = limits["call_bytes"]
+        self.call_bytes = limits["call_bytes"]
         self._calls.most = limits["calls_in_flight"]
         self.values = limits["values"]
 
@@ -192,7 +183,7 @@ class Link:
         if not future.set_running_or_notify_cancel():
             return  # whoever asked was cancelled while it waited, so nothing must happen any more
         self._last_id += 1  # here, since ids have to grow
-        window.unanswered[self._last_id] = len(body)
+        window.unanswered.add(self._last_id)
         self._waiting[self._last_id] = future
         self._transport.send(f'{{"id":{self._last_id},{head}{body}}}')
 
@@ -228,7 +219,7 @@ class Link:
         del text
         future = self._waiting.pop(reply["id"], None)
         for window in (self._calls, self._questions):
-            window.unanswered.pop(reply["id"], None)
+            window.unanswered.discard(reply["id"])
         self._flush()
         if future is not None and not future.done():  # it is, if whoever asked was cancelled meanwhile
             if reply["ok"]:

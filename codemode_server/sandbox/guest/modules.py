@@ -23,12 +23,10 @@ from typing import Any
 
 from .advice import on_module, shadowed_module
 from .attachments import make_show
-from .calls import Calls, ToolError
-from .checkpoint import Checkpoint
+from .calls import Calls, Resources, ToolError
+from .earlier_programs import Checkpoint, Results
 from .files import File
 from .link import PROGRAM_FILE, Link
-from .resources import Resources
-from .results import Results
 from .skill_files import SkillFiles
 from .source import compile_skill
 from .stubs import Stub, stub_decorator

@@ -10,13 +10,13 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import checkpoint, repetition, source
+from . import repetition, source
 from .attachments import hint_on
 from .calls import Calls, ToolError, finish
+from .earlier_programs import Results, begin_checkpoints
 from .error_reports import describe
 from .link import PROGRAM_FILE, LimitPassed, Link, holds_more_values, to_json
 from .output import Output
-from .results import Results
 from .stubs import Stub
 from .value_descriptions import shape
 from .values import to_result
@@ -39,7 +39,7 @@ def run(
     limits = frame["limits"]
     link.limit(limits)
     repetition.begin(frame.pop("repeat"))
-    checkpoint.begin(frame["execution_id"])
+    begin_checkpoints(frame["execution_id"])
     stdout, stderr = Output(link, "stdout"), Output(link, "stderr")
 
     def flush() -> None:

@@ -24,9 +24,6 @@ _DOCTOR_SECONDS = 60.0
 """Far more than the usual 10 ms, for emulated machines with cold disks."""
 _FREE_MB = 128
 """Space for what VMs write beside the image; a pull that needs more fails with its own message."""
-_SOCKET_TAIL = "/run/sandboxes/0123456789abcdef01234567/control.sock"
-"""The longest path of a socket that microsandbox makes under MSB_HOME."""
-_SOCKET_BYTES = 104 if sys.platform == "darwin" else 108
 
 
 def version() -> str | None:
@@ -120,12 +117,7 @@ def read_doctor(report: str) -> SandboxUnavailable:
 def home_problem() -> SandboxUnavailable | None:
     """The problem with MSB_HOME, if any; creates no folder."""
     folder = home()
-    elsewhere = "set MSB_HOME in the environment to a short path"
-    if len(os.fsencode(folder)) + len(_SOCKET_TAIL) >= _SOCKET_BYTES:
-        longest = _SOCKET_BYTES - len(_SOCKET_TAIL) - 1
-        return SandboxUnavailable(
-            f"the path {folder} (MSB_HOME) is too long for the sockets in it", f"{elsewhere}, {longest} bytes at most"
-        )
+    elsewhere = "set MSB_HOME in the environment to a path"
     place = next(parent for parent in (folder, *folder.parents) if parent.exists())
     try:
         with tempfile.NamedTemporaryFile(dir=place, prefix=".codemode-") as probe:
@@ -158,9 +150,7 @@ def free_mb(folder: Path) -> int:
 
 def not_installed(system: str, machine: str) -> SandboxUnavailable:
     """Why the package is not installed; arguments as of `sys.platform` and `platform.machine()`."""
-    if system == "darwin" and machine != "arm64":
-        return SandboxUnavailable("microVMs need a Mac with Apple silicon")
     if (system, machine.lower()) in (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64")):
         return SandboxUnavailable("the package 'microsandbox' is not installed", "install codemode-server again")
-    name = {"win32": "Windows", "linux": "Linux"}.get(system, system)
+    name = {"win32": "Windows", "linux": "Linux", "darwin": "macOS"}.get(system, system)
     return SandboxUnavailable(f"there are no microVMs of microsandbox for {name} on {machine}")

@@ -1,0 +1,160 @@
+"""What earlier programs left: `codemode.results` and `codemode.checkpoint`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .files import from_reply
+from .link import Link
+from .values import to_argument
+
+FILE = "/workspace/state/checkpoint.json"
+MAX_BYTES = 64 * 1024
+_execution_id = ""
+
+
+class FailedProgram:
+    """An earlier program that failed: it has no value, but `calls`, the results of its calls by their numbers."""
+
+    def __init__(self, results: Results, name: str, numbers: list[int]) -> None:
+        self.name = name.removesuffix("/calls")
+        self.calls = CallResults(results, self.name, numbers)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} failed; .calls[n] is the result of its call n: {self.calls.listed}>"
+
+
+class CallResults(Mapping[int, Any]):
+    """The results, by the numbers of the calls in the report of the failure."""
+
+    def __init__(self, results: Results, name: str, numbers: list[int]) -> None:
+        self._results = results
+        self._name = name
+        self._numbers = numbers
+
+    @property
+    def listed(self) -> str:
+        return ", ".join(map(str, self._numbers))
+
+    def __getitem__(self, number: int) -> Any:
+        """The result of one call."""
+        if number not in self._numbers:
+            raise KeyError(f"no result of call {number}; there are those of the calls {self.listed}")
+        return self._results[f"{self._name}/calls/{number}"]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __repr__(self) -> str:
+        return f"<results of the calls {self.listed}>"
+
+
+class Results(Mapping[str, Any]):
+    """What earlier programs of the session returned, in full, read from the host on demand, by the names in their
+    answers: `results["x7f3a9c21b04"]`."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def __getitem__(self, name: str) -> Any:
+        if not isinstance(name, str):
+            raise TypeError(f"results are named by text, as their answers say, not by {type(name).__name__}")
+        value, encoding = self._link.reply("artifact", KeyError, name=name)
+        if encoding == "blocks" and value and value[0]["type"] == "calls":
+            return FailedProgram(self, name, value[0]["numbers"])
+        return from_reply(value, encoding)
+
+    @property
+    def last(self) -> Any:
+        """The last value; or the results of calls, if no program of the session has returned a value."""
+        names = list(self)
+        values = [name for name in names if "/" not in name] or [name for name in names if name.endswith("/calls")]
+        if not values:
+            raise LookupError("no program of this session has returned a value yet")
+        return self[values[-1]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._link.ask("artifact", KeyError, name=None))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in list(iter(self))
+
+    def __repr__(self) -> str:
+        return f"<results: {', '.join(self) or 'none'}>"
+
+
+def begin_checkpoints(execution_id: str) -> None:
+    """Take the id of the program's execution, which its checkpoints name as `last_task`."""
+    global _execution_id  # an interpreter runs one program
+    _execution_id = execution_id
+
+
+class Checkpoint:
+    """`checkpoint`: how far a task has come, stored in /workspace so that a program of a later session continues.
+
+    The file is replaced as a whole, so a program that is killed leaves the old checkpoint or the new one.
+    """
+
+    def save(self, step: Any, context: Any = None) -> None:
+        """Replace the checkpoint: the step that is done, and what a later program needs to continue.
+
+        Both are JSON values, together at most 64 KiB; larger data belongs into files in /workspace.
+        """
+        if isinstance(step, dict) and context is None:
+            raise TypeError("checkpoint.save(step, context): step says what is done; give this dict as context=")
+        point = {
+            "step": to_argument(step, "checkpoint.save: step is no JSON"),
+            "last_task": _execution_id,
+            "context": to_argument(context, "checkpoint.save: context is no JSON"),
+            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time())),
+        }
+        data = json.dumps(point, ensure_ascii=False).encode("utf-8", "replace")
+        if len(data) > MAX_BYTES:
+            raise ValueError(
+                f"checkpoint.save: step and context take {len(data):,} bytes, at most {MAX_BYTES:,} are stored; "
+                "write the data to a file in /workspace and save its name"
+            )
+        file = pathlib.Path(FILE)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = file.with_name(f".checkpoint-{_execution_id}")
+        try:
+            with unfinished.open("wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            unfinished.replace(file)
+        except OSError:
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
+            raise
+
+    def load(self) -> dict[str, Any] | None:
+        """The last checkpoint of any session, a dict with `step`, `context`, `last_task` (the id of the execution that
+        saved it) and `timestamp`; None if none was saved."""
+        try:
+            with pathlib.Path(FILE).open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            return None
+        try:
+            point = json.loads(data.decode()) if len(data) <= MAX_BYTES else None
+        except ValueError:
+            point = None
+        if not isinstance(point, dict) or "step" not in point:
+            raise ValueError(f"{FILE} is not a checkpoint; checkpoint.save(step=..., context=...) replaces it")
+        return {"context": None, **point}
+
+    def __repr__(self) -> str:
+        return "<checkpoint: save(step=..., context=...), load()>"

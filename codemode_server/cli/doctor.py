@@ -16,7 +16,7 @@ from codemode_server.domain.errors import SettingsError
 from codemode_server.extras import missing_privacy
 from codemode_server.guardrails.loading import load_guardrails
 from codemode_server.redaction import Redactor
-from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, Step, candidates, demand
+from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, candidates, demand
 from codemode_server.search.vector_ranker import SearchDiagnosis, diagnose
 from codemode_server.settings import GuardrailSettings, PrivacySettings, Settings
 from codemode_server.text import escaped
@@ -115,10 +115,10 @@ def run_setup(parsed: argparse.Namespace) -> int:
     sandbox = load_with_warnings(parsed).settings.sandbox
     steps = anyio.run(_prepare, sandbox, parsed.archive)
     for step in steps:
-        show(step.text)
-    return 0 if all(step.is_successful for step in steps) else 1
+        show(escaped(f"{step.name}: {step.message}"))
+    return 1 if any(step.is_obstacle for step in steps) else 0
 
 
-async def _prepare(settings: SandboxSettings, archive: Path | None) -> list[Step]:
+async def _prepare(settings: SandboxSettings, archive: Path | None) -> list[Check]:
     steps = [await spec.prepare(settings, archive, announce) for spec in BACKENDS]
     return [step for step in steps if step is not None]

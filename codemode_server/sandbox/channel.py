@@ -46,6 +46,13 @@ def out_of_memory(limits: Limits) -> ProgramError:
     return ProgramError("LimitExceeded", message, setting="limits.memory_mb")
 
 
+def with_reason(outcome: Outcome, limits: Limits, reason: str, *, is_out_of_memory: bool) -> Outcome:
+    """The outcome of a program whose sandbox ended by itself."""
+    if is_out_of_memory:
+        return replace(outcome, ending=Ending.LIMITED, error=out_of_memory(limits))
+    return replace(outcome, error=ProgramError("SandboxFailed", f"the sandbox ended under the program: {reason}"))
+
+
 def _size(size_bytes: int) -> str:
     """A limit as a reader knows it: in MiB or MB where it is a round number of these."""
     if size_bytes % 2**20 == 0:

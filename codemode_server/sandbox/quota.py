@@ -136,12 +136,11 @@ class Quota:
 
     def judged(self, outcome: Outcome) -> Outcome:
         """The outcome with remarks on the quota and removed files. Call it after `enforced`."""
-        met_limit = outcome.error is not None and outcome.error.setting == SETTING
         if ended_itself(outcome) and (self._is_over or _met_file_limit(outcome)):
             line = outcome.error.line if outcome.error else None
             error = ProgramError("LimitExceeded", self._message + self._remark, line=line, setting=SETTING)
             return replace(outcome, ending=Ending.LIMITED, value=None, value_form="none", error=error)
-        if outcome.error is not None and (met_limit or self._removed):
+        if outcome.error is not None:
             error = replace(outcome.error, message=outcome.error.message + self._remark)
             return replace(outcome, error=error)
         return outcome

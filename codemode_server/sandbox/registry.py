@@ -16,7 +16,6 @@ from pydantic import Field, field_validator, model_validator
 
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.setting_types import Number, ProblemWithin, Seconds, Section
-from codemode_server.text import escaped
 
 if TYPE_CHECKING:
     from codemode_server.sandbox.contract import SandboxBackend
@@ -77,7 +76,7 @@ class SandboxSettings(Section):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of `doctor`'s report."""
+    """One line of `doctor`'s report, or one step of `setup`."""
 
     name: str
     state: Literal["ok", "missing", "failed", "skipped"]
@@ -105,19 +104,6 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A step of `setup` for a backend."""
-
-    name: str
-    message: str
-    is_successful: bool = True
-
-    @property
-    def text(self) -> str:
-        return escaped(f"{self.name}: {self.message}")
-
-
-@dataclass(frozen=True, slots=True)
 class BackendSpec:
     """A technology that can run programs."""
 
@@ -137,7 +123,7 @@ class BackendSpec:
 
         return await diagnosis.diagnose(settings, boot=boot, announce=announce)
 
-    async def prepare(self, settings: SandboxSettings, archive: Path | None, announce: Announce) -> Step | None:
+    async def prepare(self, settings: SandboxSettings, archive: Path | None, announce: Announce) -> Check | None:
         """Downloads and compiles in advance what the first program would wait for, from an archive if one is given.
         None if there is nothing to report."""
         if self is WASM:

@@ -39,27 +39,16 @@ async def test_an_archive_of_docker_stands_for_the_pinned_image_without_a_networ
     assert await image.pull(DEFAULT_IMAGE, print) == stored, "asks no registry for it"
 
 
-@pytest.mark.parametrize(
-    ("data", "told"),
-    [
-        (None, "can't be read: No such file or directory"),
-        (b"", "is no archive of an image"),
-        (b"x" * 5_000, "is no archive of an image"),
-        (gzip.compress(b"x", mtime=0), "is compressed; run: gunzip "),
-    ],
-)
-async def test_what_is_no_archive_of_an_image_is_told(
-    msb_home: Path, tmp_path: Path, data: bytes | None, told: str
-) -> None:
+@pytest.mark.parametrize("data", [None, b"", b"x" * 5_000, gzip.compress(b"x", mtime=0)])
+async def test_what_is_no_archive_of_an_image_is_told(msb_home: Path, tmp_path: Path, data: bytes | None) -> None:
     archive = tmp_path / "image.tar"
     if data is not None:
         archive.write_bytes(data)
     with pytest.raises(SandboxUnavailable) as caught:
         await image.load_archive(archive, DEFAULT_IMAGE)
-    assert told in str(caught.value)
-    assert str(archive) in str(caught.value)
-    if "no archive" in told:
-        assert "docker save --output image.tar docker.io/library/python:3.14-slim" in caught.value.remedy
+    assert caught.value.reason.startswith(f"{archive} is no archive of an image: ")
+    assert "not compressed" in caught.value.remedy
+    assert "docker save --output image.tar docker.io/library/python:3.14-slim" in caught.value.remedy
 
 
 async def test_a_registry_on_this_machine_is_pulled_from_over_plain_http(msb_home: Path) -> None:

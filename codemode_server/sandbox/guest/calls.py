@@ -159,8 +159,8 @@ class Calls:
     def __init__(self, link: Link) -> None:
         self.link = link
         self.unclaimed: dict[int, PendingCall] = {}
-        self.failures: list[Any] = []
-        """The failures of each `map`; at the end a warning names those that the program never read."""
+        self.maps: list[Any] = []
+        """The results of each `map`; at the end a warning names the errors that the program never read."""
 
     def prepare(
         self, server: str, tool: str, arguments: dict[str, Any], title: str, *, raw: bool = False
@@ -235,7 +235,7 @@ class Calls:
 
     def report_failures(self) -> None:
         """Print what failed in each `map` whose errors the program never read."""
-        for warning in [found for failures in self.failures if (found := failures.warning())][:_MAX_WARNINGS]:
+        for warning in [found for results in self.maps if (found := results.warning())][:_MAX_WARNINGS]:
             sys.stderr.write(f"{warning}\n")
 
 

@@ -20,78 +20,69 @@ _FOR_ALL = frozenset({"refused", "unknown_tool"})
 """Kinds of errors that every other item would meet as well."""
 
 
-class Failures:
-    """The errors of one map, and whether the program read them."""
-
-    def __init__(self, title: str) -> None:
-        self.title = title
-        self.calls = 0
-        self.errors: dict[int, Exception] = {}
-        self.is_looked_at = False
-
-    def warning(self) -> str | None:
-        """Names the errors that the program never read; None if there are none."""
-        if self.is_looked_at or not self.errors:
-            return None
-        index, error = min(self.errors.items(), key=lambda it: it[0])
-        return (
-            f"{self.title}.map(): {len(self.errors)} of {self.calls} calls failed and left None in the result; "
-            f"item {index}: {type(error).__name__}: {str(error)[:300]} "
-            "(result.errors has each error by its item's index, result.ok the results of the others)"
-        )
-
-
 class Mapped(list[Any]):
     """The results in the order of the items; None for those in `errors`."""
 
-    def __init__(self, failures: Failures, size: int) -> None:
-        super().__init__([None] * size)
-        self._failures = failures
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = title
+        self._errors: dict[int, Exception] = {}
+        self._is_looked_at = False
 
     @property
     def errors(self) -> dict[int, Exception]:
         """Exceptions, by the index of the item."""
-        self._failures.is_looked_at = True
-        return self._failures.errors
+        self._is_looked_at = True
+        return self._errors
 
     @property
     def ok(self) -> list[Any]:
         """The results of those that succeeded."""
         return [value for index, value in enumerate(self) if index not in self.errors]
 
+    def warning(self) -> str | None:
+        """Names the errors that the program never read; None if there are none."""
+        if self._is_looked_at or not self._errors:
+            return None
+        index, error = min(self._errors.items(), key=lambda it: it[0])
+        return (
+            f"{self._title}.map(): {len(self._errors)} of {len(self)} calls failed and left None in the result; "
+            f"item {index}: {type(error).__name__}: {str(error)[:300]} "
+            "(result.errors has each error by its item's index, result.ok the results of the others)"
+        )
+
 
 def prepared(
     title: str, items: Iterable[Any], prepare: Callable[[Any], Callable[[], Future[Any]]]
-) -> tuple[dict[int, Callable[[], Future[Any]]], Failures]:
-    """What sends the call of each item that fits, by its index, and the errors of the others.
+) -> tuple[dict[int, Callable[[], Future[Any]]], Mapped]:
+    """What sends the call of each item that fits, by its index, and the results, with the errors of the others.
 
     Raises:
         TypeError: the first item does not fit.
     """
     sends: dict[int, Callable[[], Future[Any]]] = {}
-    failures = Failures(title)
+    results = Mapped(title)
     for index, item in enumerate(items):
-        failures.calls += 1
+        results.append(None)
         try:
             sends[index] = prepare(item)
         except (TypeError, ToolError) as error:
             if index == 0 and isinstance(error, TypeError):
                 raise TypeError(f"{title}.map(): the first item does not fit: {error}") from None
-            failures.errors[index] = error
-    return sends, failures
+            results._errors[index] = error
+    return sends, results
 
 
 class PendingMap(PendingCall):
     """A running map: `concurrency` calls are on their way, and each answer has the next one sent."""
 
-    __slots__ = ("_failures", "_lock", "_results", "_unanswered", "_unsent")
+    __slots__ = ("_lock", "_results", "_unanswered", "_unsent")
 
     def __init__(
-        self, calls: Calls, sends: Mapping[int, Callable[[], Future[Any]]], failures: Failures, concurrency: int
+        self, calls: Calls, sends: Mapping[int, Callable[[], Future[Any]]], results: Mapped, concurrency: int
     ) -> None:
-        super().__init__(calls, Future(), failures.title)
-        self._failures = failures
-        self._results = Mapped(failures, failures.calls)
+        super().__init__(calls, Future(), results._title)
+        self._results = results
         self._unsent = iter(sends.items())
         self._unanswered = len(sends)
         self._lock = threading.Lock()
@@ -111,7 +102,7 @@ class PendingMap(PendingCall):
         try:
             self._results[index] = answer.result()
         except ToolError as error:
-            self._failures.errors[index] = error
+            self._results._errors[index] = error
             if error.kind in _FOR_ALL:
                 with contextlib.suppress(InvalidStateError):
                     self._future.set_exception(error)
@@ -125,4 +116,4 @@ class PendingMap(PendingCall):
     def _finish(self) -> None:
         with contextlib.suppress(InvalidStateError):  # it has failed, or is cancelled
             self._future.set_result(self._results)
-            self._calls.failures.append(self._failures)
+            self._calls.maps.append(self._results)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -25,8 +24,8 @@ from codemode_server.sandbox.backends.microvm import image, probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.machine import Build, Machine, destroy
 from codemode_server.sandbox.backends.microvm.pool import Pool
 from codemode_server.sandbox.backends.microvm.wire import WireBroken
-from codemode_server.sandbox.channel import Channel, out_of_memory
-from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError, SandboxCount, started
+from codemode_server.sandbox.channel import Channel, with_reason
+from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxCount, started
 from codemode_server.sandbox.importable import STANDARD
 from codemode_server.sandbox.quota import Quota, Quotas
 from codemode_server.sandbox.registry import DEFAULT_IMAGE, SandboxSettings
@@ -189,7 +188,9 @@ class MicrovmBackend:
             with anyio.CancelScope(shield=True):
                 ended = await machine.end_program()
         if channel.is_gone:
-            return _with_reason(outcome, program, gone)
+            reason = f"its process ended with status {str(gone.get('status'))[:20]}" if gone else "its microVM is gone"
+            is_full = gone is not None and gone.get("memory") is True
+            return with_reason(outcome, limits, reason, is_out_of_memory=is_full)
         if ended is not None and ended.get("over") is True:
             quota.note_over()
         return outcome
@@ -201,17 +202,6 @@ def _load_runtime() -> None:
     from microsandbox import BackendKind, set_default_backend
 
     set_default_backend(BackendKind.LOCAL)
-
-
-def _with_reason(outcome: Outcome, program: Program, gone: dict[str, object] | None) -> Outcome:
-    """The outcome of a program whose process or microVM ended unexpectedly."""
-    if gone is None:
-        words = "its microVM is gone"
-    elif gone.get("memory") is True:
-        return replace(outcome, ending=Ending.LIMITED, error=out_of_memory(program.limits))
-    else:
-        words = f"its process ended with status {str(gone.get('status'))[:20]}"
-    return replace(outcome, error=ProgramError("SandboxFailed", f"the sandbox ended under the program: {words}"))
 
 
 class Run:

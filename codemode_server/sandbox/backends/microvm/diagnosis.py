@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import anyio.to_thread
 
@@ -18,7 +19,6 @@ from codemode_server.sandbox.registry import (
     Check,
     Diagnosis,
     SandboxSettings,
-    Step,
     candidates,
     demand,
 )
@@ -117,28 +117,27 @@ def _boot(result: probe_cache.BootResult) -> Check:
     return Check("boot", "failed", result.reason, _ELSEWHERE if "doctor" in result.remedy else result.remedy)
 
 
-async def prepare(settings: SandboxSettings, archive: Path | None, announce: Announce) -> Step:
+async def prepare(settings: SandboxSettings, archive: Path | None, announce: Announce) -> Check:
     """Pull the image, or load it from `archive`; only if microVMs may run here."""
     if MICROVM not in candidates(settings):
-        return Step(
-            "image", f"not needed, since `sandbox.backend` is `{settings.backend}`", is_successful=archive is None
-        )
+        state: Literal["ok", "failed"] = "ok" if archive is None else "failed"
+        return Check("image", state, f"not needed, since `sandbox.backend` is `{settings.backend}`")
     if not demand(settings) and archive is None:
         if runtime.version() is None:
-            return Step("image", "not needed, since there is no microsandbox for this platform")
+            return Check("image", "ok", "not needed, since there is no microsandbox for this platform")
         if (problem := await runtime.virtualization()) is not None:
-            return Step("image", f"not needed, since no microVM can run here: {problem.reason}")
+            return Check("image", "ok", f"not needed, since no microVM can run here: {problem.reason}")
     try:
         if archive is not None:
             announce(f"loading {archive}")
-            return Step("image", _loaded(await image.load_archive(archive, settings.image), archive))
+            return Check("image", "ok", _loaded(await image.load_archive(archive, settings.image), archive))
         if (stored := await image.find(settings.image)) is not None:
-            return Step("image", f"{settings.image} was here already, {_size(stored)}")
+            return Check("image", "ok", f"{settings.image} was here already, {_size(stored)}")
         began = time.monotonic()
         stored = await image.pull(settings.image, announce)
     except SandboxUnavailable as error:
-        return Step("image", str(error), is_successful=False)
-    return Step("image", f"{settings.image} pulled, {_size(stored)} in {time.monotonic() - began:.0f} s")
+        return Check("image", "failed", str(error))
+    return Check("image", "ok", f"{settings.image} pulled, {_size(stored)} in {time.monotonic() - began:.0f} s")
 
 
 def _loaded(stored: image.Stored, archive: Path) -> str:

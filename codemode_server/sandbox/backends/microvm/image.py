@@ -87,18 +87,11 @@ async def load_archive(path: Path, reference: str) -> Stored:
     Raises:
         SandboxUnavailable: with the reason and what to do.
     """
-    try:
-        with path.open("rb") as file:
-            is_compressed = file.read(2) == b"\x1f\x8b"
-    except OSError as error:
-        raise SandboxUnavailable(f"the archive {path} can't be read: {error.strerror}", is_temporary=True) from error
-    if is_compressed:
-        raise SandboxUnavailable(f"the archive {path} is compressed", f"run: gunzip {path}", is_temporary=True)
     done = await runtime.msb("load", "--quiet", "--input", str(path), "--tag", reference, seconds=_LOAD_SECONDS)
     if done.code != 0:
         raise _full_disk(done.stderr) or SandboxUnavailable(
             f"{path} is no archive of an image: {_error_in(done.stderr)}",
-            f"make one with: docker save --output {path.name} {reference.partition('@')[0]}",
+            f"make one, not compressed, with: docker save --output {path.name} {reference.partition('@')[0]}",
             is_temporary=True,
         )
     return await _checked(reference)

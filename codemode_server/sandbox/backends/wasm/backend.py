@@ -12,7 +12,6 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -23,8 +22,8 @@ from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.backends.wasm import build, component
 from codemode_server.sandbox.backends.wasm.process import Instance, Worker
-from codemode_server.sandbox.channel import Channel, out_of_memory
-from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError, SandboxCount
+from codemode_server.sandbox.channel import Channel, with_reason
+from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxCount
 from codemode_server.sandbox.importable import IN_WASM
 from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
 
@@ -149,7 +148,8 @@ class WasmBackend:
         channel = Channel(worker.reader, worker.stream, program, host_api)
         outcome = await quota.run(channel, worker.pid)
         if channel.is_gone:
-            outcome = await _with_exit_reason(outcome, program, worker)
+            reason = await worker.exit_reason()
+            outcome = with_reason(outcome, program.limits, reason, is_out_of_memory=worker.ran_out_of_memory)
         return outcome, channel.is_clean and ended_itself(outcome)
 
     async def _take(self, program: Program) -> tuple[Worker, Path]:
@@ -238,12 +238,3 @@ def _make_instance(program: Program) -> Instance:
         reason = f"no folder for a program's /tmp can be made in {tempfile.gettempdir()}: {error.strerror}"
         remedy = "where the disk is full, `codemode-server workspace clean` removes the programs' files"
         raise SandboxUnavailable(reason, remedy, is_temporary=True) from error
-
-
-async def _with_exit_reason(outcome: Outcome, program: Program, worker: Worker) -> Outcome:
-    """The outcome of a program whose worker process ended by itself, with the reason."""
-    reason = await worker.exit_reason()
-    if worker.ran_out_of_memory:
-        return replace(outcome, ending=Ending.LIMITED, error=out_of_memory(program.limits))
-    error = ProgramError("SandboxFailed", f"the sandbox ended under the program: {reason}")
-    return replace(outcome, error=error)

@@ -29,7 +29,7 @@ from codemode_server.private_files import NotPrivate, is_own, private_folder
 from codemode_server.processes import file_lock
 from codemode_server.sandbox import processor
 from codemode_server.sandbox.backends.wasm import build
-from codemode_server.sandbox.registry import Announce, Check, Diagnosis, Step
+from codemode_server.sandbox.registry import Announce, Check, Diagnosis
 
 WORKER = Path(__file__).resolve().with_name("worker.py")
 _COMPILE_SECONDS = 600.0
@@ -107,15 +107,15 @@ async def diagnose() -> Diagnosis:
     return Diagnosis((Check("wasm", "ok", f"compiled for this machine{when}"),), "wasm")
 
 
-async def prepare(announce: Announce) -> Step:
+async def prepare(announce: Announce) -> Check:
     """Compile the component unless it is compiled already."""
     try:
         if await anyio.to_thread.run_sync(_is_prepared):
-            return Step("wasm", "was compiled already")
+            return Check("wasm", "ok", "was compiled already")
         await anyio.to_thread.run_sync(prepared, announce)
     except SandboxUnavailable as error:
-        return Step("wasm", str(error), is_successful=False)
-    return Step("wasm", "compiled for this machine")
+        return Check("wasm", "failed", str(error))
+    return Check("wasm", "ok", "compiled for this machine")
 
 
 def _is_prepared() -> bool:

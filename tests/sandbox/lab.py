@@ -16,7 +16,16 @@ import pytest
 from codemode_server.domain.errors import CodemodeError, MetaToolError, ToolFailed, UnknownTool
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox.backends.wasm.backend import WasmBackend
-from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, Reply, SandboxBackend, started
+from codemode_server.sandbox.contract import (
+    Ending,
+    Limits,
+    Outcome,
+    Program,
+    ProgramError,
+    Reply,
+    SandboxBackend,
+    started,
+)
 
 SLOWNESS = 10 if os.environ.get("CODEMODE_VM") == "emulated" else 1
 """How many times slower the machine may be than one of today, where its processor is emulated; what a test allows or
@@ -251,6 +260,12 @@ class Lab:
         outcome = await self.run(code, host_api, session=session, **limits)
         assert outcome.ending is Ending.RETURNED, outcome
         return outcome.value
+
+    async def failure(self, code: str, host_api: Tools | None = None, **limits: Any) -> ProgramError:
+        """The error of a program that has to have one."""
+        outcome = await self.run(code, host_api, **limits)
+        assert outcome.error is not None, outcome
+        return outcome.error
 
     async def error(self, code: str, host_api: Tools | None = None, **limits: Any) -> tuple[str, str]:
         """Type and message of a program that has to raise."""

@@ -87,15 +87,6 @@ async def test_a_failed_call_can_be_caught_and_tells_all(lab: Lab) -> None:
     assert await lab.value(code) == [message, "github", "boom", "tool_failed", message]
 
 
-@pytest.mark.portable
-async def test_a_file_comes_as_an_object_with_its_bytes(lab: Lab) -> None:
-    code = (
-        IMPORT
-        + "f = picture()\nf.save('/tmp/p.png')\n[f.mime_type, f.name, f.size, open('/tmp/p.png', 'rb').read() == f.data, echo(f=f)]"
-    )
-    assert await lab.value(code) == ["image/png", "p.png", 10, True, {"f": "iVBORw0KGgoA/w=="}]
-
-
 async def test_a_result_larger_than_allowed_is_an_error_of_the_call(lab: Lab) -> None:
     code = "from servers.github import rows\nfrom codemode import ToolError\ntry:\n    rows(1000)\nexcept ToolError as e:\n    r = [e.kind, 'limits.call_bytes' in str(e)]\n[r, len(rows(5))]"
     assert await lab.value(code, call_bytes=10_000) == [["result_too_large", True], 5]

@@ -25,23 +25,20 @@ SHOP = "from servers.shop import *\n"
     ],
 )
 async def test_the_mend_says_what_a_result_holds_and_how_to_read_it(lab: Lab, code: str, hint: str) -> None:
-    outcome = await lab.run(code, Shop())
-    assert outcome.error is not None
-    assert hint in outcome.error.hint
+    error = await lab.failure(code, Shop())
+    assert hint in error.hint
 
 
 @pytest.mark.parametrize(("code", "hint"), rows(TABLES["hints"]))
 async def test_the_mend_names_what_is_there(lab: Lab, code: str, hint: str) -> None:
-    outcome = await lab.run(ISSUES + code, Tools())
-    assert outcome.error is not None
-    assert hint in outcome.error.hint
+    error = await lab.failure(ISSUES + code, Tools())
+    assert hint in error.hint
 
 
 @pytest.mark.parametrize("code", rows(TABLES["uncertain"]))
 async def test_where_nothing_is_certain_nothing_is_said_of_it(lab: Lab, code: str) -> None:
-    outcome = await lab.run(code, Tools())
-    assert outcome.error is not None
-    assert outcome.error.hint in ("", "it is an empty dict; its keys are read with [...]")
+    error = await lab.failure(code, Tools())
+    assert error.hint in ("", "it is an empty dict; its keys are read with [...]")
 
 
 async def test_looking_runs_nothing_of_the_program(lab: Lab) -> None:
@@ -56,16 +53,14 @@ async def test_looking_runs_nothing_of_the_program(lab: Lab) -> None:
         "x = Odd(a=Odd())\n"
         "x['b']\n"
     )
-    outcome = await lab.run(code)
-    assert outcome.error is not None
-    assert (outcome.error.type, outcome.error.line) == ("KeyError", 3)
+    error = await lab.failure(code)
+    assert (error.type, error.line) == ("KeyError", 3)
 
 
 async def test_a_mend_is_short_whatever_there_is(lab: Lab) -> None:
     code = "x = {('k' * 1000) + str(n): n for n in range(10_000)}\nx['zzz']"
-    outcome = await lab.run(code)
-    assert outcome.error is not None
-    assert 100 < len(outcome.error.hint) <= 500
+    error = await lab.failure(code)
+    assert 100 < len(error.hint) <= 500
 
 
 NETWORK = "programs have no network; call a tool instead"
@@ -80,26 +75,22 @@ FRESH = "each program starts fresh, with no name of an earlier one"
 
 @pytest.mark.parametrize(("code", "hint"), rows(TABLES["hints_hints"]))
 async def test_the_hint_says_what_to_do_in_its_place(lab: Lab, code: str, hint: str) -> None:
-    outcome = await lab.run(code)
-    assert outcome.error is not None
-    assert hint in outcome.error.hint
+    error = await lab.failure(code)
+    assert hint in error.hint
 
 
 @pytest.mark.parametrize("code", rows(TABLES["other_failures"]))
 async def test_another_failure_gets_no_such_hint(lab: Lab, code: str) -> None:
-    outcome = await lab.run(code, Tools())
-    assert outcome.error is not None
+    error = await lab.failure(code, Tools())
     hints = (NETWORK, PROCESSES, FILES, OWN_TMP, FRESH, "write", "did you mean")
-    assert not any(hint in outcome.error.hint for hint in hints)
+    assert not any(hint in error.hint for hint in hints)
 
 
 async def test_an_error_that_is_raised_from_itself_is_reported_as_any_other(lab: Lab) -> None:
-    outcome = await lab.run("error = OSError('broken')\nraise error from error")
-    assert outcome.error is not None
-    assert (outcome.error.type, outcome.error.message) == ("OSError", "broken")
+    error = await lab.failure("error = OSError('broken')\nraise error from error")
+    assert (error.type, error.message) == ("OSError", "broken")
 
 
 async def test_a_similar_name_is_suggested_once_by_python_or_by_the_hint(lab: Lab) -> None:
-    outcome = await lab.run("rows = []\nrow")
-    assert outcome.error is not None
-    assert (outcome.error.traceback + outcome.error.hint).count("'rows'") == 1
+    error = await lab.failure("rows = []\nrow")
+    assert (error.traceback + error.hint).count("'rows'") == 1

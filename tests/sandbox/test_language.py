@@ -138,10 +138,9 @@ async def test_input_says_why_it_can_not_be(lab: Lab) -> None:
 
 async def test_a_traceback_shows_the_programs_own_lines_only(lab: Lab) -> None:
     code = "import json\ndef read(text):\n    return json.loads(text)\n\nread('{')\n"
-    outcome = await lab.run(code)
-    assert outcome.error is not None
-    assert outcome.error.line == 3
-    assert outcome.error.traceback.splitlines() == [
+    error = await lab.failure(code)
+    assert error.line == 3
+    assert error.traceback.splitlines() == [
         "line 5: read('{')",
         "line 3, in read: return json.loads(text)",
         "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
@@ -151,20 +150,18 @@ async def test_a_traceback_shows_the_programs_own_lines_only(lab: Lab) -> None:
 @pytest.mark.portable
 @pytest.mark.parametrize("code", rows(TABLES["tracebacks"]))
 async def test_no_traceback_shows_the_insides_of_the_sandbox(lab: Lab, code: str) -> None:
-    outcome = await lab.run(code)
-    assert outcome.error is not None
-    *where, _ = outcome.error.traceback.splitlines()
-    assert (where[-1].startswith("line 3"), outcome.error.line) == (True, 3)
-    assert not re.search("__codemode|codemode_guest|asyncio/|File", outcome.error.traceback)
+    error = await lab.failure(code)
+    *where, _ = error.traceback.splitlines()
+    assert (where[-1].startswith("line 3"), error.line) == (True, 3)
+    assert not re.search("__codemode|codemode_guest|asyncio/|File", error.traceback)
 
 
 @pytest.mark.portable
 async def test_a_syntax_error_points_at_the_place(lab: Lab) -> None:
-    outcome = await lab.run("x = 1\ny = (2,\nz = 3\n")
-    assert outcome.error is not None
-    assert outcome.error.line == 2
-    assert "y = (2," in outcome.error.traceback
-    assert "^" in outcome.error.traceback
+    error = await lab.failure("x = 1\ny = (2,\nz = 3\n")
+    assert error.line == 2
+    assert "y = (2," in error.traceback
+    assert "^" in error.traceback
 
 
 @pytest.mark.parametrize("code", cases(TABLES["recursions"], "through sorted", "parser"))
@@ -179,7 +176,6 @@ async def test_recursion_in_the_library_ends_the_program_with_a_reason(lab: Lab,
 
 @pytest.mark.portable
 async def test_an_error_in_a_skill_shows_the_skills_line(lab: Lab) -> None:
-    outcome = await lab.run("from skills.triage import broken\nbroken()", Tools())
-    assert outcome.error is not None
-    assert outcome.error.line == 2
-    assert "raise ValueError('in a skill')" in outcome.error.traceback
+    error = await lab.failure("from skills.triage import broken\nbroken()", Tools())
+    assert error.line == 2
+    assert "raise ValueError('in a skill')" in error.traceback

@@ -181,9 +181,8 @@ await main()
 [[item["id"] for item in looped], [[item["id"] for item in e.items] for e in errors], [e.page for e in errors]]"""
     assert await lab.value(code, Shop()) == [items, [items] * 3, [page] * 3]
     if items:
-        outcome = await lab.run(f"{PAGES_HEAD}list({call})", Shop())
-        assert outcome.error is not None
-        assert f".items of this error has the {len(items)} read" in outcome.error.traceback
+        error = await lab.failure(f"{PAGES_HEAD}list({call})", Shop())
+        assert f".items of this error has the {len(items)} read" in error.traceback
 
 
 async def test_a_walk_without_end_is_ended(lab: Lab) -> None:

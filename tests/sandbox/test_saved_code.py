@@ -41,9 +41,8 @@ async def test_a_file_is_read_as_an_import_would_run_it(lab: Lab) -> None:
 @pytest.mark.portable
 async def test_half_of_a_file_is_not_saved(lab: Lab) -> None:
     tools = Tools()
-    outcome = await lab.run("with open('/skills/triage.py', 'w') as f:\n    f.write('def')\n    1 / 0", tools)
-    assert outcome.error is not None
-    assert outcome.error.type == "ZeroDivisionError"
+    error = await lab.failure("with open('/skills/triage.py', 'w') as f:\n    f.write('def')\n    1 / 0", tools)
+    assert error.type == "ZeroDivisionError"
     assert tools.saved == {}
 
 
@@ -54,9 +53,8 @@ async def test_a_refusal_is_an_error_of_the_program(lab: Lab) -> None:
         "f = open('/skills/a.py', 'w')\nf.write('refused')",
         "open('/skills/a.py', 'w').write('refused')",
     ):
-        outcome = await lab.run(code, tools)
-        assert outcome.error is not None
-        assert (outcome.error.type, outcome.error.message) == ("ValueError", "not saved: no room")
+        error = await lab.failure(code, tools)
+        assert (error.type, error.message) == ("ValueError", "not saved: no room")
 
 
 @pytest.mark.portable
@@ -122,10 +120,9 @@ async def test_the_standard_library_and_our_modules_come_first(lab: Lab) -> None
 @pytest.mark.portable
 async def test_an_error_in_a_saved_module_shows_its_line(lab: Lab) -> None:
     await lab.run(SAVE.format("def fail():\n    raise ValueError('here')\n"))
-    outcome = await lab.run("import helpers\nhelpers.fail()")
-    assert outcome.error is not None
-    assert "/workspace/helpers.py" in outcome.error.traceback
-    assert "raise ValueError('here')" in outcome.error.traceback
+    error = await lab.failure("import helpers\nhelpers.fail()")
+    assert "/workspace/helpers.py" in error.traceback
+    assert "raise ValueError('here')" in error.traceback
 
 
 IMPORT = "from codemode import checkpoint\n"

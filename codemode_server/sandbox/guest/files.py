@@ -78,13 +78,13 @@ class File:
     def fetch(self) -> Any:
         """The file with its content; several in a list if the link stands for several. In async code: awaitable."""
         if self._origin is None:
-            self._fetched()
+            self.content()
             return self
         return self._origin.hand_over(self.uri if self.is_link else None, self, sys._getframe(1))
 
     @property
     def data(self) -> bytes:
-        content = self._fetched()
+        content = self.content()
         return content.encode("utf-8", "replace") if isinstance(content, str) else content
 
     @property
@@ -94,7 +94,7 @@ class File:
 
     def __len__(self) -> int:
         """Characters of a text, bytes of anything else; `size` is always in bytes."""
-        content = self._fetched()
+        content = self.content()
         return len(self.text) if self.is_text else len(content)
 
     def __bool__(self) -> bool:
@@ -110,7 +110,7 @@ class File:
         Raises:
             UnicodeDecodeError: it is not in UTF-8.
         """
-        content = self._fetched()
+        content = self.content()
         try:
             return Text(content if isinstance(content, str) else content.decode())
         except UnicodeDecodeError as error:
@@ -152,18 +152,15 @@ class File:
             said["text"] = str(self.text)
         return said
 
-    def as_argument(self) -> bytes | str:
-        """The content in the form that tools take."""
-        return self._fetched()
-
-    def _fetched(self) -> bytes | str:
+    def content(self) -> bytes | str:
+        """The content in the form that tools take, fetched if it is at the upstream."""
         if self._content is None:
             if self._origin is None or self.uri is None:
                 raise ValueError(f"{self!r} has no content, and nowhere to fetch it from")
             found = self._origin.read(self.uri)
             if not isinstance(found, File):
                 raise ValueError(f"{self!r} stands for {len(found)} files; take them from fetch()")
-            self._content = found._fetched()
+            self._content = found.content()
             self.mime_type = self.mime_type or found.mime_type
         return self._content
 

@@ -36,45 +36,6 @@ from .values import Unfinished, resolve
 FOLDER = "/workspace"
 
 
-class _Source(importlib.machinery.SourceFileLoader):
-    """Compiles the text each time: no compiled file is read, and none is left in /workspace."""
-
-    def __init__(self, fullname: str, path: str, program_files: set[str]) -> None:
-        super().__init__(fullname, path)
-        self._program_files = program_files
-
-    def get_code(self, fullname: str) -> types.CodeType:
-        self._program_files.add(self.path)
-        code: types.CodeType = self.source_to_code(self.get_data(self.path), self.path)
-        return code
-
-
-class WorkspaceModules(importlib.abc.MetaPathFinder):
-    """A finder after all others; adds the files that it finds to `program_files`, whose lines show in tracebacks."""
-
-    def __init__(self, program_files: set[str]) -> None:
-        self._program_files = program_files
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        folder = FOLDER if path is None else next((it for it in path if it.startswith(f"{FOLDER}/")), None)
-        if folder is None:
-            return None
-        name = fullname.rpartition(".")[2]
-        file = pathlib.Path(folder, name, "__init__.py")
-        if not (is_package := file.is_file()) and not (file := pathlib.Path(folder, f"{name}.py")).is_file():
-            return None
-        if path is None and fullname in sys.stdlib_module_names:  # which this sandbox lacks
-            raise ModuleNotFoundError(f"No module named {fullname!r}: {shadowed_module(fullname)}", name=fullname)
-        return importlib.util.spec_from_file_location(
-            fullname,
-            str(file),
-            loader=_Source(fullname, str(file), self._program_files),
-            submodule_search_locations=[str(file.parent)] if is_package else None,
-        )
-
-
 PROGRAM_FILES: set[str] = {PROGRAM_FILE}
 """Files whose lines may show in a traceback: the program's own, the skills' and those of modules in /workspace."""
 _ROOTS = ("servers", "skills", "workflows")
@@ -196,8 +157,17 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             )  # `from servers.docs.resources import read`
 
 
-class MissingModules(importlib.abc.MetaPathFinder):
-    """The last finder: says what to do about a missing module."""
+class _Source(importlib.machinery.SourceFileLoader):
+    """Compiles the text each time: no compiled file is read, and none is left in /workspace."""
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        PROGRAM_FILES.add(self.path)
+        code: types.CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
+class LastModules(importlib.abc.MetaPathFinder):
+    """The finder after all others: modules in /workspace, and what to do about one that is missing."""
 
     def __init__(self, advice: str) -> None:
         self._advice = advice
@@ -205,11 +175,28 @@ class MissingModules(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        folder = FOLDER if path is None else next((it for it in path if it.startswith(f"{FOLDER}/")), None)
+        if folder is not None and (spec := _spec_in(folder, fullname, is_root=path is None)) is not None:
+            return spec
         root = fullname.partition(".")[0]
         if path is not None or root.startswith("_") or root in sys.modules:
             return None
         advice = on_module(fullname, self._advice) or self._advice
         raise ModuleNotFoundError(f"No module named {fullname!r}: {advice}", name=fullname)
+
+
+def _spec_in(folder: str, fullname: str, *, is_root: bool) -> importlib.machinery.ModuleSpec | None:
+    name = fullname.rpartition(".")[2]
+    file = pathlib.Path(folder, name, "__init__.py")
+    if not (is_package := file.is_file()) and not (file := pathlib.Path(folder, f"{name}.py")).is_file():
+        return None
+    if is_root and fullname in sys.stdlib_module_names:  # which this sandbox lacks
+        raise ModuleNotFoundError(f"No module named {fullname!r}: {shadowed_module(fullname)}", name=fullname)
+    folders = [str(file.parent)] if is_package else None
+    loader = _Source(fullname, str(file))
+    return importlib.util.spec_from_file_location(
+        fullname, str(file), loader=loader, submodule_search_locations=folders
+    )
 
 
 def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
@@ -262,7 +249,7 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
     link.skill_files = SkillFiles(link, host_modules.source, host_modules.forget)
     link.skill_files.install()
     sys.meta_path.insert(0, host_modules)
-    sys.meta_path += [WorkspaceModules(PROGRAM_FILES), MissingModules(advice)]
+    sys.meta_path.append(LastModules(advice))
     sys.dont_write_bytecode = True  # no compiled files in /workspace
     return host_modules
 

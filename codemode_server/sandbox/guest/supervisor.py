@@ -27,6 +27,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import importlib
 import json
 import os
 import resource
@@ -360,17 +361,8 @@ def _harden() -> None:
 
 def _warm_up() -> None:
     """Import what most programs do; each is forked from here and has it at once."""
-    import base64  # noqa: F401
-    import collections  # noqa: F401
-    import concurrent.futures  # noqa: F401
-    import csv  # noqa: F401
-    import datetime  # noqa: F401
-    import hashlib  # noqa: F401
-    import itertools  # noqa: F401
-    import random  # noqa: F401
-    import re  # noqa: F401
-    import statistics  # noqa: F401
-    import urllib.parse  # noqa: F401
+    for name in ("concurrent.futures", "csv", "datetime", "hashlib", "random", "statistics", "urllib.parse"):
+        importlib.import_module(name)
 
 
 def main() -> None:

@@ -160,7 +160,7 @@ class _ArgumentEncoder(_Encoder):
         raise NotJson(f"{value!r} has no form in JSON")
 
     def _file(self, value: File) -> Any:
-        content = value.as_argument()
+        content = value.content()
         return content if isinstance(content, str) else self._data(content)
 
     def _beside(self, value: Fields) -> dict[str, Any]:

@@ -65,9 +65,8 @@ class Removed:
     @property
     def text(self) -> str:
         """`3 files removed, 1 cut back to its earlier size, 12 MiB in all: 'big.bin', …`; names are untrusted text."""
-        parts = [f"{self.count:,} {'file' if self.count == 1 else 'files'} removed"] if self.count else []
-        if self.cut:
-            parts.append(f"{self.cut:,} cut back to {'its' if self.cut == 1 else 'their'} earlier size")
+        parts = [f"{self.count:,} file{'s' * (self.count != 1)} removed"] if self.count else []
+        parts += [f"{self.cut:,} cut back to the earlier size"] if self.cut else []
         names = [f"'{one_line(entry.path, _MAX_NAME_CHARACTERS)}'" for _, entry in reversed(self._largest)]
         if self.count + self.cut > len(names):
             names.append("…")

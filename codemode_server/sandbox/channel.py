@@ -153,9 +153,11 @@ class Channel:
             self._died(f"the sandbox broke the protocol and was ended: {error}")
         except frames.TooManyValues:
             message = f"a call's arguments, or the program's value, hold more than {MAX_VALUES:,} values"
-            self.exceed(message, "limits.call_bytes")
+            hint = "send fewer in each call; return a summary, and write the rest to a file in /workspace"
+            self.exceed(message, "limits.call_bytes", hint=hint)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._gone()
+            self.is_gone = self._ended is None
+            self._died("the sandbox ended under the program")
 
     async def _take(self, frame: frames.GuestFrame, tasks: anyio.abc.TaskGroup) -> None:
         match frame:
@@ -218,8 +220,10 @@ class Channel:
                 await self._send(answer, before)
             finally:
                 sent.set()
+        except LimitExceeded as error:
+            self.exceed(str(error), error.setting)
         except ExecutionError as error:
-            self._ended_by_host(error)
+            self._died(str(error))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the guest has ended; its last frames, which may not be read yet, say how
         except Exception as error:  # noqa: BLE001 - not the program's doing: raised again where `run` was called
@@ -300,33 +304,19 @@ class Channel:
         finally:
             frame.close()
 
-    def _gone(self) -> None:
-        self.is_gone = self._ended is None
-        self._died("the sandbox ended under the program")
-
     def _died(self, message: str) -> None:
         self.end(Ending.DIED, ProgramError("SandboxFailed", message))
 
-    def _ended_by_host(self, error: ExecutionError) -> None:
-        if isinstance(error, LimitExceeded):
-            self.exceed(str(error), error.setting)
-        else:
-            self._died(str(error))
-
     def _exceed_limit(self, setting: str, line: int | None = None, value: str = "") -> None:
-        hint = ""
-        lost = f" and was not stored{': it is ' + value if value else ''}"
         match setting:
             case "limits.value_bytes":
+                lost = f" and was not stored{': it is ' + value if value else ''}"
                 message = f"the value is larger than {_size(self._limits.max_value_bytes)}{lost}"
-            case "values":
-                hint = "return a summary; write the rest to a file in /workspace"  # no setting raises this limit
-                setting, message = "limits.value_bytes", f"the value holds more than {MAX_VALUES:,} values{lost}"
             case "limits.calls":
                 message = f"the program may make at most {self._limits.calls:,} calls, and asked for another"
             case _:
                 message = f"a call's arguments are larger than {_size(self._limits.call_bytes)}"
-        self.exceed(message, setting, line, hint)
+        self.exceed(message, setting, line)
 
     def _out_of_time(self) -> None:
         setting, limits = self._clock.spent_setting, self._limits

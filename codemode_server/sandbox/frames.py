@@ -53,8 +53,6 @@ MAX_DEPTH = 128
 """Maximum nesting of a guest's frame; deeper values could break code that handles them later."""
 _OVERHEAD = 64 * 2**10
 """Bytes that a frame needs beside its payload."""
-_FRAME_VALUES = 1_000
-"""More values than a frame holds beside its payload."""
 MAX_URI = 8_192
 """Characters of a resource's URI."""
 _MAX_LINE = 10**7
@@ -232,8 +230,7 @@ class Exceeded(_Frame):
     """The guest detected a limit before the host: otherwise it would have to send a frame that is too long."""
 
     op: Literal["exceeded"]
-    setting: Literal["limits.call_bytes", "limits.value_bytes", "values"]
-    """`values`: the program's value holds too many values."""
+    setting: Literal["limits.call_bytes", "limits.value_bytes"]
     line: LineNumber = None
     value: Name | None = None
     """Description of the program's value, if that is too large."""
@@ -320,7 +317,6 @@ def run_frame(run_id: str, program: Program) -> bytes:
         "call_bytes": limits.call_bytes,
         "calls_in_flight": limits.calls_in_flight,
         "value_bytes": limits.max_value_bytes,
-        "values": MAX_VALUES - _FRAME_VALUES,
     }
     # A program could find its key in its interpreter's memory, but never the seed.
     key = hashlib.blake2b(program.repeat.seed, digest_size=32, person=b"codemode guest").hexdigest()

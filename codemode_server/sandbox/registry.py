@@ -6,6 +6,7 @@ of a backend import what they need when they are called.
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -152,6 +153,15 @@ MICROVM = BackendSpec("microsandbox", IsolationLevel.MICROVM, "microVM")
 WASM = BackendSpec("wasm", IsolationLevel.WASM, "wasm")
 BACKENDS = MICROVM, WASM
 """The strongest isolation first."""
+
+
+def processor_features() -> str:
+    """Model and flags from /proc/cpuinfo, or what `platform` knows: part of the key of what is valid for it only."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor()
+    return "\n".join(sorted({it for it in text.splitlines() if it.startswith(("flags", "Features", "model name"))}))
 
 
 def candidates(settings: SandboxSettings) -> list[BackendSpec]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.domain.errors import SandboxUnavailable
-from codemode_server.sandbox import processor
+from codemode_server.sandbox import registry
 from codemode_server.sandbox.backends.microvm import probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.probe_cache import recall, remember
 from codemode_server.sandbox.registry import SandboxSettings
@@ -74,7 +74,7 @@ def test_the_key_is_of_all_that_a_verdict_depends_on(monkeypatch: pytest.MonkeyP
     others = [probe_cache.key(SandboxSettings(image="other"))]
     for target, name, value in (
         (platform, "release", "7.0"),
-        (processor, "features", "flags: none"),
+        (registry, "processor_features", "flags: none"),
         (runtime, "version", "9.9"),
         (runtime, "home", "/elsewhere"),
     ):

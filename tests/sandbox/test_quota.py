@@ -141,7 +141,8 @@ async def test_nothing_outside_is_touched_when_links_stand_where_files_were(
 ) -> None:
     (beside / "precious").write_bytes(bytes(MB))
     (workspace / "log").write_bytes(b"old")
-    code = "import os\nos.remove('/workspace/log')\nos.symlink('../precious', '/workspace/log')\nos.symlink('..', '/workspace/out')\n"
+    code = "import os\nos.remove('/workspace/log')\nos.symlink('../precious', '/workspace/log')\n"
+    code += "os.symlink('..', '/workspace/out')\n"
     assert await lab.limit(code + FILL, workspace_mb=4) == SETTING
     assert (beside / "precious").stat().st_size == MB
     assert held(workspace) <= 4 * MB

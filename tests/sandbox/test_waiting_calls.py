@@ -30,17 +30,6 @@ ECHO = "from servers.github import echo\n"
 TOO_MANY = f"[[]] * {MAX_VALUES}"
 
 
-@pytest.mark.portable
-async def test_a_call_with_too_many_values_fails_and_the_program_goes_on(lab: Lab) -> None:
-    tools = Tools()
-    code = (
-        f"{ECHO}from codemode import ToolError\ntry:\n    echo(x={TOO_MANY})\n"
-        "except ToolError as e:\n    r = [e.kind, 'fewer in each call' in str(e)]\n[r, echo(x=1)]"
-    )
-    assert await lab.value(code, tools) == [["too_many_values", True], {"x": 1}]
-    assert len(tools.calls) == 1
-
-
 async def test_a_forged_call_with_too_many_values_ends_the_program_unparsed(lab: Lab) -> None:
     tools = Tools()
     head = '{"op":"call","id":1,"server":"github","tool":"echo","arguments":{"x":['
@@ -50,11 +39,13 @@ async def test_a_forged_call_with_too_many_values_ends_the_program_unparsed(lab:
 
 
 @pytest.mark.portable
-async def test_a_value_of_too_many_values_is_told_of_by_their_number(lab: Lab) -> None:
-    outcome = await lab.run(f"[0] * {MAX_VALUES + 1}")
-    assert outcome.error is not None
-    assert (outcome.ending, outcome.error.setting) == (Ending.LIMITED, "limits.value_bytes")
-    assert f"more than {MAX_VALUES:,} values" in outcome.error.message
+@pytest.mark.parametrize("code", [f"[0] * {MAX_VALUES + 1}", f"{ECHO}echo(x={TOO_MANY})"])
+async def test_too_many_values_end_the_program_with_their_number(lab: Lab, code: str) -> None:
+    tools = Tools()
+    error = await lab.failure(code, tools)
+    assert (error.setting, tools.calls) == ("limits.call_bytes", [])
+    assert f"more than {MAX_VALUES:,} values" in error.message
+    assert "return a summary" in error.hint
     assert await lab.value(f"[0] * {MAX_VALUES // 2}") == [0] * (MAX_VALUES // 2)
 
 

@@ -160,11 +160,7 @@ def bind_shared(
     *,
     is_given: Callable[[_Value], bool] = _is_not_ellipsis,
 ) -> dict[str, _Value]:
-    """The arguments that all calls of a `.map()` share.
-
-    Raises:
-        TypeError: as `bind`.
-    """
+    """The arguments that all calls of a `.map()` share; raises TypeError as `bind`."""
     pairs = list(keywords)
     if any(key == "return_exceptions" for key, _ in pairs) and not (
         signature.is_open or "return_exceptions" in signature.names
@@ -174,9 +170,7 @@ def bind_shared(
 
 
 def check_required(signature: Signature, bound: Collection[str], *, besides: str = "") -> None:
-    """Raises:
-    TypeError: a required argument is missing, other than `besides`.
-    """
+    """Raises TypeError if a required argument is missing, other than `besides`."""
     if problem := missing_arguments(signature, {*bound, besides}):
         raise TypeError(problem)
 

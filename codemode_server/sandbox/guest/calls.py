@@ -16,7 +16,7 @@ from typing import Any
 
 from .await_rule import is_async_frame
 from .files import File, from_reply
-from .link import PROGRAM_FILE, Link, Refused, holds_more_values, to_json
+from .link import PROGRAM_FILE, Link, Refused, to_json
 from .value_descriptions import remember_sample
 from .values import Unfinished, resolve, to_argument
 
@@ -169,13 +169,8 @@ class Calls:
 
         Raises:
             TypeError: an argument has no form in JSON.
-            ToolError: there are too many values in them.
         """
-        plain = plain_arguments(title, arguments)
-        text = to_json(plain)
-        if holds_more_values(text, plain, self.link.values):
-            message = f"{title}(): the arguments hold more than {self.link.values:,} values; send fewer in each call"
-            raise ToolError(message, server, tool, "too_many_values")
+        text = to_json(plain_arguments(title, arguments))
         return lambda: self._settled_by(self.link.call(server, tool, text, raw=raw), server, tool, is_raw=raw)
 
     def begin_read(self, server: str, uri: str, arguments: dict[str, Any] | None = None) -> Future[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 MIN_CHARACTERS = 200
 """Shorter strings are shown as they are: they cost the model no more than their summary would."""
@@ -25,25 +25,21 @@ _DATA_URI = re.compile(rf"{DATA_URI_START.pattern}(?P<data>[{_BASE64}]+={{0,2}})
 class _Known:
     """The base64 in results of this program's calls."""
 
-    def __init__(self) -> None:
-        self.files: dict[str, tuple[str, str | None, str | None]] = {}
-        """Summary, media type and name, by the first characters of the base64."""
-        self.pattern: re.Pattern[str] | None = None
-        self.is_used = False
-        """True if a summary was shown in place of bytes."""
-
-
-_known = _Known()
+    files: ClassVar[dict[str, tuple[str, str | None, str | None]]] = {}
+    """Summary, media type and name, by the first characters of the base64."""
+    pattern: re.Pattern[str] | None = None
+    is_used = False
+    """True if a summary was shown in place of bytes."""
 
 
 def remember(text: str, mime_type: str | None, name: str | None, place: str = "") -> None:
     """Remember a base64 string, or `data:` URI, that a tool gave; `place` is where the result has the file."""
     text = _base64_of(text)
-    if len(text) < MIN_CHARACTERS or len(_known.files) >= _MAX_KNOWN:
+    if len(text) < MIN_CHARACTERS or len(_Known.files) >= _MAX_KNOWN:
         return
-    if text[:_KNOWN_BY] not in _known.files:
-        _known.pattern = None
-    _known.files[text[:_KNOWN_BY]] = _summary(text, mime_type, name, place), mime_type, name
+    if text[:_KNOWN_BY] not in _Known.files:
+        _Known.pattern = None
+    _Known.files[text[:_KNOWN_BY]] = _summary(text, mime_type, name, place), mime_type, name
 
 
 def remember_raw(result: Any) -> None:
@@ -65,14 +61,14 @@ def without_bytes(text: str) -> str:
         return text
     if ";base64," in text:
         text = _DATA_URI.sub(_of_data_uri, text)
-    if _known.files:
+    if _Known.files:
         text = _pattern().sub(_of_known, text)
     return text
 
 
 def is_used() -> bool:
     """True if a summary has stood in place of bytes."""
-    return _known.is_used
+    return _Known.is_used
 
 
 def decoded(text: str) -> bytes:
@@ -85,7 +81,7 @@ def file_in(text: str) -> tuple[bytes, str | None, str | None] | None:
     """Bytes, media type and name, if a text is a `data:` URI or base64 that a tool gave."""
     if (uri := _DATA_URI.fullmatch(text)) is not None:
         return decoded(text), uri["type"], None
-    known = _known.files.get(text[:_KNOWN_BY])
+    known = _Known.files.get(text[:_KNOWN_BY])
     return (decoded(text), *known[1:]) if known is not None else None
 
 
@@ -95,29 +91,29 @@ def _base64_of(text: str) -> str:
 
 
 def _pattern() -> re.Pattern[str]:
-    if _known.pattern is None:
-        heads = "|".join(sorted({re.escape(start[:_HEAD]) for start in _known.files}))
+    if _Known.pattern is None:
+        heads = "|".join(sorted({re.escape(start[:_HEAD]) for start in _Known.files}))
         # Line breaks, also as `repr` and JSON write them, belong to it between full lines and before a last one.
         line, end = rf"[{_BASE64}]", r"(?:\\[rn]|[\r\n])+"
         last = rf"(?:{end}{line}{{1,76}}={{0,2}}(?:{end})?(?=[\"']|\Z))?"
-        _known.pattern = re.compile(rf"(?:{heads})(?:{line}|{end}(?={line}{{56}}))*={{0,2}}{last}")
-    return _known.pattern
+        _Known.pattern = re.compile(rf"(?:{heads})(?:{line}|{end}(?={line}{{56}}))*={{0,2}}{last}")
+    return _Known.pattern
 
 
 def _of_known(found: re.Match[str]) -> str:
     text = found[0]
-    known = _known.files.get(text[:_KNOWN_BY]) if len(text) >= MIN_CHARACTERS else None
+    known = _Known.files.get(text[:_KNOWN_BY]) if len(text) >= MIN_CHARACTERS else None
     if known is None:
         return text
-    _known.is_used = True
+    _Known.is_used = True
     return known[0]
 
 
 def _of_data_uri(found: re.Match[str]) -> str:
     if len(found["data"]) < MIN_CHARACTERS:
         return found[0]
-    _known.is_used = True
-    known = _known.files.get(found["data"][:_KNOWN_BY])
+    _Known.is_used = True
+    known = _Known.files.get(found["data"][:_KNOWN_BY])
     return known[0] if known else _summary(found["data"], found["type"], None, "")
 
 

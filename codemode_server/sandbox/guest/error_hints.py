@@ -27,7 +27,7 @@ from .files import Blocks, Fields, File
 from .modules import PROGRAM_FILES
 from .similar_names import similar_name
 from .stubs import Stub
-from .value_descriptions import MAX_ITEMS, SAMPLES, UNKNOWN, nearest_key, shape, way_to_read
+from .value_descriptions import MAX_ITEMS, SAMPLES, UNKNOWN, listed, nearest_key, shape, way_to_read
 
 _MAX_HINT = 500
 _MAX_NAME = 40
@@ -150,7 +150,11 @@ _MAX_NAMES = 5
 def _of_the_sandbox(error: BaseException) -> str:
     """Advice for the failure; empty if the sandbox is not its reason."""
     if isinstance(error, AttributeError):
-        return _of_module(getattr(error, "name", None), getattr(error, "obj", None))
+        owner = getattr(error, "obj", None)
+        if owner is os and error.name in _STARTERS:
+            return advice.NO_PROCESSES
+        is_network = error.name == "HTTPSConnection" and isinstance(owner, types.ModuleType)
+        return advice.NO_NETWORK if is_network else ""
     if isinstance(error, RuntimeError) and "determine home directory" in str(error):
         return advice.NO_HOST_FILES
     if not isinstance(error, (OSError, NotImplementedError)):
@@ -186,14 +190,6 @@ def _last_result() -> str:
     return values[-1] if values else ""
 
 
-def _of_module(name: str | None, owner: object) -> str:
-    if not isinstance(owner, types.ModuleType) or name is None:
-        return ""
-    if owner.__name__ == "os" and name in _STARTERS:
-        return advice.NO_PROCESSES
-    return advice.NO_NETWORK if owner.__name__ == "http.client" and name == "HTTPSConnection" else ""
-
-
 def _of_path(written: object, *, is_missing: bool = True) -> str:
     """Advice for a path that could not be opened; `is_missing`: because there is nothing."""
     path = os.fsdecode(written) if isinstance(written, (str, bytes, pathlib.PurePath)) else ""
@@ -214,13 +210,10 @@ def _of_path(written: object, *, is_missing: bool = True) -> str:
 def _listed() -> str:
     """Entries of /workspace, as far as they fit."""
     try:
-        names = sorted(path.name for path in pathlib.Path("/workspace").iterdir())
+        names = sorted(path.name[:60] for path in pathlib.Path("/workspace").iterdir())
     except OSError:
         return "/workspace can't be read"
-    if not names:
-        return "/workspace is empty"
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return f"/workspace has {', '.join(repr(name[:60]) for name in names[:_MAX_NAMES])}{more}"
+    return f"/workspace has {listed(names, _MAX_NAMES)}" if names else "/workspace is empty"
 
 
 def _files_of(error: BaseException | None) -> Iterator[str]:

@@ -64,22 +64,6 @@ def to_json(value: Any) -> str:
     return text
 
 
-def holds_more_values(text: str, value: Any, most: int) -> bool:
-    """True if a JSON text has more values and keys than `most`; `value` is what it was made of."""
-    if len(text) <= most or sum(map(text.count, ",:[{")) <= most:
-        return False  # even if none of them stood in a string
-    count, waiting = 0, [value]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, dict):
-            count += max(1, 2 * len(found))
-            waiting += [inner for inner in found.values() if isinstance(inner, (dict, list))]
-        elif isinstance(found, list):
-            count += max(1, len(found))
-            waiting += [inner for inner in found if isinstance(inner, (dict, list))]
-    return count > most
-
-
 class _Window:
     """Requests of one kind: those that the host has not answered, and those that wait until it has."""
 
@@ -111,14 +95,11 @@ class Link:
         self.wait: Callable[[Future[Any]], Any] = self._pump_until_done
         """Blocks until a future is done and gives its result; each backend has its own way to block."""
         self.call_bytes = 2**62
-        self.values = 2**62
-        """Values that the arguments of a call may hold."""
 
     def limit(self, limits: dict[str, Any]) -> None:
         """Take the limits of the `run` frame."""
         self.call_bytes = limits["call_bytes"]
         self._calls.most = limits["calls_in_flight"]
-        self.values = limits["values"]
 
     def open(self, timeout_s: float | None = None) -> Any:
         """Wait for the program: the first frame of all; None if it does not come in time."""

@@ -12,7 +12,6 @@ import asyncio.runners
 import asyncio.tasks
 import collections
 import heapq
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -25,9 +24,6 @@ class Reentrant(asyncio.BaseEventLoop):
     _scheduled: list[Any]
     _ready: collections.deque[Any]
     _stopping: bool
-
-    def time(self) -> float:
-        return time.monotonic()
 
     def _wait(self, timeout: float | None) -> None:
         """Wait for events, at most so many seconds."""

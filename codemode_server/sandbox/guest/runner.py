@@ -15,7 +15,7 @@ from .attachments import hint_on
 from .calls import Calls, ToolError, finish
 from .earlier_programs import Results, begin_checkpoints
 from .error_reports import describe
-from .link import PROGRAM_FILE, LimitPassed, Link, holds_more_values, to_json
+from .link import PROGRAM_FILE, LimitPassed, Link, to_json
 from .output import Output
 from .stubs import Stub
 from .value_descriptions import shape
@@ -60,8 +60,6 @@ def run(
         text = to_json(done)
         if len(text) > limits["value_bytes"] and len(to_json(done["value"]).encode()) > limits["value_bytes"]:
             raise LimitPassed("limits.value_bytes", shape(done["value"]))
-        if holds_more_values(text, done["value"], limits["values"]):
-            raise LimitPassed("values", shape(done["value"]))
     except SystemExit as end:
         text = to_json(done if end.code in (None, 0) else {**done, "error": _exit_error(end)})
     except LimitPassed as passed:

@@ -125,11 +125,7 @@ def stub_decorator(calls: Calls) -> Callable[..., Callable[[types.FunctionType],
 
 
 def _items_of(name: str, items: Any) -> Iterable[Any]:
-    """The items of a map.
-
-    Raises:
-        TypeError: they are one text, one object, or nothing that has items.
-    """
+    """The items of a map; raises TypeError for one text, one object, and what has no items."""
     if isinstance(items, PendingCall):
         items = resolve(items)
     if not isinstance(items, (str, bytes, Mapping, File)) and hasattr(items, "__iter__"):

@@ -75,11 +75,7 @@ class _HostStream:
         self.send(CONTROL, json.dumps(message).encode())
 
     def packets(self) -> Any:
-        """Packets that have arrived, after one read.
-
-        Raises:
-            EOFError: the host is gone.
-        """
+        """Packets that have arrived, after one read; raises EOFError if the host is gone."""
         chunk = os.read(self.descriptor, 2**18)
         if not chunk:
             raise EOFError

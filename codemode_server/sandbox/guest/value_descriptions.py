@@ -111,6 +111,11 @@ def _shape_of_list(value: Any, kind: str) -> str:
 
 
 def _keys(value: dict[Any, Any]) -> str:
-    keys = [f"{key[:_MAX_KEY]}…" if isinstance(key, str) and len(key) > _MAX_KEY else key for key in value]
-    more = f" and {len(keys) - _MAX_KEYS} more" if len(keys) > _MAX_KEYS else ""
-    return f"the keys {', '.join(map(repr, keys[:_MAX_KEYS]))}{more}"
+    keys = (f"{key[:_MAX_KEY]}…" if isinstance(key, str) and len(key) > _MAX_KEY else key for key in value)
+    return f"the keys {listed([*keys], _MAX_KEYS)}"
+
+
+def listed(names: list[Any], most: int) -> str:
+    """Some names: `'a', 'b' and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(map(repr, names[:most]))}{more}"

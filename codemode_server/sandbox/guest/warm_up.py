@@ -39,7 +39,7 @@ class FindResult(TypedDict):
 def find(query: str, limit: int = ..., order: Literal["up", "down"] = ..., options: dict[str, Any] = ...) -> FindResult:
     """Find items."""
 '''
-_LIMITS = {"call_bytes": 2**20, "calls_in_flight": 8, "value_bytes": 2**20, "values": 10**6}
+_LIMITS = {"call_bytes": 2**20, "calls_in_flight": 8, "value_bytes": 2**20}
 _REPEAT = {"key": "00" * 32}
 _FRAME = {"id": "", "execution_id": "", "code": _PROGRAM, "limits": _LIMITS, "repeat": _REPEAT}
 

@@ -89,9 +89,6 @@ class Loop(Reentrant, asyncio.base_events.BaseEventLoop):
         started = self._scheduler.start(func, args, {}) if executor is None else executor.submit(func, *args)
         return asyncio.wrap_future(started, loop=self)
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as asyncio has it
-        """There is none."""
-
     def _process_events(self, event_list: object) -> None:
         """There are no file descriptors."""
 

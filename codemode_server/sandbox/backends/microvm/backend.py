@@ -21,7 +21,7 @@ from codemode_server.private_files import NotPrivate, private_folder
 from codemode_server.processes.run_folder import RunFolder, abandoned
 from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox.backends.microvm import image, probe_cache, runtime
-from codemode_server.sandbox.backends.microvm.machine import Build, Machine, destroy
+from codemode_server.sandbox.backends.microvm.machine import Machine, destroy
 from codemode_server.sandbox.backends.microvm.pool import Pool
 from codemode_server.sandbox.backends.microvm.wire import WireBroken
 from codemode_server.sandbox.channel import Channel, with_reason
@@ -36,7 +36,6 @@ _BESIDE_PROGRAM_MB = 192
 """Memory of a microVM besides the program: kernel, supervisor, interpreter, part of the scratch folders."""
 _AFTER_AGE_SECONDS = 60.0
 _MAX_TRIES = 3
-_TRIAL_SECONDS = 300.0
 _PREFIX = "codemode-"
 _DIGITS = 8
 """Length of a run's name; short, since the paths of sockets in its folder must be short."""
@@ -74,16 +73,9 @@ async def trial_boot(settings: SandboxSettings) -> float:
     Raises:
         SandboxUnavailable: it can't be booted.
     """
-    await anyio.to_thread.run_sync(_load_runtime)
-    run = Run(runtime.home())
-    run.open()
-    try:
-        build = Build(settings.image, settings.memory_mb, settings.cpus, settings.disk_mb, _TRIAL_SECONDS)
-        machine = await Machine.boot(build, run.next_name(), run.folder, None)
-        await machine.kill()
-        return machine.boot_seconds
-    finally:
-        run.close(is_clean=True)
+    backend = await started(MicrovmBackend(settings, LimitSettings(), None))
+    await backend.aclose()
+    return backend.boot_seconds
 
 
 class MicrovmBackend:
@@ -102,14 +94,10 @@ class MicrovmBackend:
     ) -> None:
         self._announce = announce
         self.importable: frozenset[str] | None = STANDARD if settings.image == DEFAULT_IMAGE else None
+        memory_mb = max(settings.memory_mb, limits.memory_mb + _BESIDE_PROGRAM_MB)
+        self._settings = settings.model_copy(update={"memory_mb": memory_mb})
         longest = limits.wall_seconds + limits.upstream_seconds + _AFTER_AGE_SECONDS
-        self._build = Build(
-            image=settings.image,
-            memory_mb=max(settings.memory_mb, limits.memory_mb + _BESIDE_PROGRAM_MB),
-            cpus=settings.cpus,
-            disk_mb=settings.disk_mb,
-            life_seconds=settings.age_seconds + longest,  # its boot counts too, and is within the minute
-        )
+        self._life_seconds = settings.age_seconds + longest  # its boot counts too, and is within the minute
         self._run = Run(runtime.home())
         self._quotas = Quotas()
         self.boot_seconds = 0.0
@@ -118,7 +106,7 @@ class MicrovmBackend:
 
     @property
     def build(self) -> str:
-        return f"{self.name} {self._build.image}"
+        return f"{self.name} {self._settings.image}"
 
     @property
     def count(self) -> SandboxCount:
@@ -130,7 +118,7 @@ class MicrovmBackend:
         self._run.open()
         if count := await self._run.clean_leftovers():
             _log.info("ended %d microVMs that an earlier run left", count)
-        await image.pull(self._build.image, self._announce)
+        await image.pull(self._settings.image, self._announce)
         first = await self.pool.boot_one(self.pool.workspace)
         self.boot_seconds = first.boot_seconds
         self.pool.spare.append(first)
@@ -150,7 +138,8 @@ class MicrovmBackend:
         self._run.close(is_clean=await self.pool.aclose())
 
     async def _boot(self, workspace: Path | None) -> Machine:
-        return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
+        name, folder = self._run.next_name(), self._run.folder
+        return await Machine.boot(self._settings, self._life_seconds, name, folder, workspace)
 
     async def _run_with(self, quota: Quota, program: Program, host_api: HostApi) -> Outcome:
         for _ in range(_MAX_TRIES):
@@ -175,7 +164,7 @@ class MicrovmBackend:
             WireBroken: the machine was dead already, so nothing of the program has run.
         """
         limits, wire = program.limits, machine.wire
-        memory_mb = min(limits.memory_mb, self._build.memory_mb - _BESIDE_PROGRAM_MB)
+        memory_mb = min(limits.memory_mb, self._settings.memory_mb - _BESIDE_PROGRAM_MB)
         ended = None
         try:
             await wire.begin(memory_mb, limits.workspace_mb)

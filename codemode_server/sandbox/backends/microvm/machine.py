@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from anyio.abc import SocketStream
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm.wire import Wire, WireBroken
+from codemode_server.sandbox.registry import SandboxSettings
 
 if TYPE_CHECKING:
     from microsandbox import ExecHandle, Sandbox
@@ -42,18 +42,6 @@ _MIN_PYTHON = (3, 11)
 _OTHER_IMAGE = "set `sandbox.image` to a full image with Python 3.11 or newer, for instance python:3.14-slim"
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
-    """The parameters of a microVM; see the settings of the same names."""
-
-    image: str
-    memory_mb: int
-    cpus: int
-    disk_mb: int
-    life_seconds: float
-    """Lifetime after which the runtime ends the microVM, as a last resort."""
-
-
 class Machine:
     """A booted microVM."""
 
@@ -71,8 +59,11 @@ class Machine:
         self.is_gone = False
 
     @classmethod
-    async def boot(cls, build: Build, name: str, folder: Path, workspace: Path | None) -> Machine:
-        """Boots one and waits for its supervisor. `folder` is a private folder for its socket.
+    async def boot(
+        cls, settings: SandboxSettings, life_seconds: float, name: str, folder: Path, workspace: Path | None
+    ) -> Machine:
+        """Boots one and waits for its supervisor. `folder` is a private folder for its socket. After `life_seconds` the
+        runtime ends it, as a last resort.
 
         Raises:
             SandboxUnavailable: it can't be booted, or its image is unsuitable; says what to do.
@@ -82,17 +73,17 @@ class Machine:
         try:
             with anyio.fail_after(_BOOT_SECONDS):
                 async with _GuestListener(folder / f"{name[-6:]}.sock") as listener:
-                    box = await _create(build, name, listener.path, workspace)
-                    stream, errors = await _start_supervisor(box, build, listener)
+                    box = await _create(settings, life_seconds, name, listener.path, workspace)
+                    stream, errors = await _start_supervisor(box, settings, listener)
                     machine = cls(name, box, Wire(stream), errors, workspace)
-                    await machine._meet(build)
+                    await machine._meet(settings)
                     machine.pid = await anyio.to_thread.run_sync(_pid_of, name)
                 machine.boot_seconds = time.monotonic() - began
                 return machine
         except TimeoutError:
             await destroy(name, box)
             raise SandboxUnavailable(
-                f"a microVM of {build.image!r} did not come up within {_BOOT_SECONDS:g} seconds",
+                f"a microVM of {settings.image!r} did not come up within {_BOOT_SECONDS:g} seconds",
                 "`codemode-server doctor` looks for the reason",
             ) from None
         except BaseException:
@@ -126,19 +117,19 @@ class Machine:
             await self.wire.aclose()
             self.is_gone = await destroy(self.name, self._box, within_s)
 
-    async def _meet(self, build: Build) -> None:
+    async def _meet(self, settings: SandboxSettings) -> None:
         try:
             ready = await self.wire.hear("ready")
         except WireBroken:
             words = await self._errors.text()
             if "No module named" in words:
                 words = f"its Python lacks parts of the standard library ({words})"
-            reason = f"the runner did not start in the image {build.image!r}: {words}"
+            reason = f"the runner did not start in the image {settings.image!r}: {words}"
             raise SandboxUnavailable(reason, _OTHER_IMAGE) from None
         version = str(ready.get("python", ""))
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < _MIN_PYTHON:
             raise SandboxUnavailable(
-                f"the image {build.image!r} has Python {version[:20]}, and 3.11 is the least", _OTHER_IMAGE
+                f"the image {settings.image!r} has Python {version[:20]}, and 3.11 is the least", _OTHER_IMAGE
             )
 
 
@@ -204,7 +195,9 @@ class _Errors:
         return lines[-1].strip()[:500] if lines else "it said nothing"
 
 
-async def _create(build: Build, name: str, socket: Path, workspace: Path | None) -> Sandbox:
+async def _create(
+    settings: SandboxSettings, life_seconds: float, name: str, socket: Path, workspace: Path | None
+) -> Sandbox:
     from microsandbox import (
         HostPermissions,
         Image,
@@ -221,7 +214,7 @@ async def _create(build: Build, name: str, socket: Path, workspace: Path | None)
     bind: dict[str, Any] = {"nosuid": True, "nodev": True, "stat_virtualization": StatVirtualization.RELAXED}
     volumes = {
         f"{_MODULES}/codemode_guest": Volume.bind(str(GUEST), readonly=True, uid=0, gid=0, **bind),
-        "/tmp": Volume.tmpfs(size_mib=build.disk_mb, nosuid=True, nodev=True),  # noqa: S108 - the guest's
+        "/tmp": Volume.tmpfs(size_mib=settings.disk_mb, nosuid=True, nodev=True),  # noqa: S108 - the guest's
     }
     if workspace is not None:
         private: dict[str, Any] = {"uid": USER, "gid": USER, "host_permissions": HostPermissions.PRIVATE}
@@ -229,15 +222,15 @@ async def _create(build: Build, name: str, socket: Path, workspace: Path | None)
     try:
         return await Sandbox.create(
             name,
-            image=Image.oci(build.image, root_disk=RootDisk.tmpfs(32)),
-            memory=build.memory_mb,
-            cpus=build.cpus,
+            image=Image.oci(settings.image, root_disk=RootDisk.tmpfs(32)),
+            memory=settings.memory_mb,
+            cpus=settings.cpus,
             network=Network.none(),
             security=SecurityProfile.RESTRICTED,
             vsock={str(socket): _PORT},
             volumes=volumes,
             ephemeral=True,
-            max_duration=build.life_seconds,
+            max_duration=life_seconds,
             pull_policy=PullPolicy.NEVER,
             labels={"made-by": "codemode-server"},
             hostname="sandbox",
@@ -245,14 +238,16 @@ async def _create(build: Build, name: str, socket: Path, workspace: Path | None)
     except ImageNotFoundError as error:
         remedy = "`codemode-server setup` gets it"
         raise SandboxUnavailable(
-            f"the image {build.image!r} is not on this machine", remedy, is_temporary=True
+            f"the image {settings.image!r} is not on this machine", remedy, is_temporary=True
         ) from error
     except MicrosandboxError as error:
-        reason = f"a microVM of {build.image!r} can't be booted: {_reason(error)}"
+        reason = f"a microVM of {settings.image!r} can't be booted: {_reason(error)}"
         raise SandboxUnavailable(reason, "`codemode-server doctor` looks for the reason") from error
 
 
-async def _start_supervisor(box: Sandbox, build: Build, listener: _GuestListener) -> tuple[SocketStream, _Errors]:
+async def _start_supervisor(
+    box: Sandbox, settings: SandboxSettings, listener: _GuestListener
+) -> tuple[SocketStream, _Errors]:
     """Starts the supervisor; returns the stream to it and its stderr."""
     from microsandbox import Stdin
     from microsandbox.errors import MicrosandboxError
@@ -267,33 +262,28 @@ async def _start_supervisor(box: Sandbox, build: Build, listener: _GuestListener
             stdin=Stdin.null(),
         )
     except MicrosandboxError as error:
-        raise _no_python(build, _reason(error)) from error
+        raise _no_python(settings, _reason(error)) from error
     errors = _Errors(handle)
-    return await _first(listener, errors, build), errors
-
-
-async def _first(listener: _GuestListener, errors: _Errors, build: Build) -> SocketStream:
-    """Waits for the supervisor's connection, unless it ends first."""
-    found: list[SocketStream] = []
+    accepted: list[SocketStream] = []
 
     async def accept() -> None:
-        found.append(await listener.accept())
+        accepted.append(await listener.accept())
         tasks.cancel_scope.cancel()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(accept)
-        while not errors.has_ended:
+        while not errors.has_ended:  # as it does if it ends before it connects
             await errors.take_one()
         tasks.cancel_scope.cancel()
-    if found:
-        return found[0]
-    raise _no_python(build, await errors.text())
+    if accepted:
+        return accepted[0], errors
+    raise _no_python(settings, await errors.text())
 
 
-def _no_python(build: Build, words: str) -> SandboxUnavailable:
+def _no_python(settings: SandboxSettings, words: str) -> SandboxUnavailable:
     if "not found" in words.lower() or "no such file" in words.lower() or "ENOENT" in words:
         words = "it has no python3"
-    return SandboxUnavailable(f"no runner can be started in the image {build.image!r}: {words}", _OTHER_IMAGE)
+    return SandboxUnavailable(f"no runner can be started in the image {settings.image!r}: {words}", _OTHER_IMAGE)
 
 
 async def destroy(name: str, box: Sandbox | None, within_s: float = _KILL_SECONDS) -> bool:

@@ -23,7 +23,7 @@ import platformdirs
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.private_files import NotPrivate, is_own, private_folder, replace_private
-from codemode_server.sandbox import processor
+from codemode_server.sandbox import registry
 from codemode_server.sandbox.backends.microvm import runtime
 from codemode_server.sandbox.registry import SandboxSettings
 
@@ -54,15 +54,8 @@ async def try_boot(settings: SandboxSettings, boot: Callable[[], Awaitable[float
 
 def key(settings: SandboxSettings) -> str:
     """A digest of everything that a result depends on."""
-    parts = [
-        runtime.version() or "",
-        str(runtime.home()),
-        sys.platform,
-        platform.machine(),
-        platform.release(),
-        processor.features(),
-        settings.image,
-    ]
+    machine = (sys.platform, platform.machine(), platform.release(), registry.processor_features())
+    parts = [runtime.version() or "", str(runtime.home()), *machine, settings.image]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

@@ -27,7 +27,7 @@ import platformdirs
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.private_files import NotPrivate, is_own, private_folder
 from codemode_server.processes import file_lock
-from codemode_server.sandbox import processor
+from codemode_server.sandbox import registry
 from codemode_server.sandbox.backends.wasm import build
 from codemode_server.sandbox.registry import Announce, Check, Diagnosis
 
@@ -123,16 +123,8 @@ def _is_prepared() -> bool:
 
 
 def _key(component: Path) -> str:
-    wasmtime = importlib.metadata.version("wasmtime")
-    parts = [
-        _digest(component),
-        _digest(WORKER),
-        wasmtime,
-        sys.platform,
-        platform.machine(),
-        platform.processor(),
-        processor.features(),
-    ]
+    wasmtime, machine = importlib.metadata.version("wasmtime"), platform.machine()
+    parts = [_digest(component), _digest(WORKER), wasmtime, sys.platform, machine, registry.processor_features()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

@@ -41,7 +41,6 @@ class Image:
     """An image whose layers are files of noise, of the given sizes."""
 
     sizes: tuple[int, ...] = (1_000, 500)
-    architecture: str = MACHINE
 
     @cached_property
     def layers(self) -> list[bytes]:
@@ -54,7 +53,7 @@ class Image:
     @cached_property
     def config(self) -> bytes:
         return _json(
-            architecture=self.architecture,
+            architecture=MACHINE,
             os="linux",
             config={"Env": ["PATH=/usr/bin"]},
             rootfs={"type": "layers", "diff_ids": [digest(layer) for layer in self.layers]},
@@ -72,13 +71,6 @@ class Image:
                 for blob in self.blobs
             ],
         )
-
-    def save_as_docker_does(self, path: Path, tag: str | None = "some/image:1") -> Path:
-        name = digest(self.config).removeprefix("sha256:") + ".json"
-        layers = {f"layer{number}.tar": layer for number, layer in enumerate(self.layers)}
-        manifest = [{"Config": name, "RepoTags": [tag] if tag else None, "Layers": list(layers)}]
-        path.write_bytes(tarred({"manifest.json": json.dumps(manifest).encode(), name: self.config, **layers}))
-        return path
 
     def save_as_oci_layout(self, path: Path) -> Path:
         manifest = {
@@ -107,7 +99,6 @@ class Registry:
     status: int = 200
     """Of every request for a manifest; not 200 is a refusal with `body`."""
     body: bytes = b""
-    headers: dict[str, str] = field(default_factory=dict)
     corrupt: bool = False
     """Layers come with a wrong last byte."""
     lies: bool = False
@@ -152,7 +143,7 @@ def serving(registry: Registry) -> Iterator[Registry]:
         def do_GET(self) -> None:
             status, body, kind = registry.answer(self.path)
             self.send_response(status)
-            for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **registry.headers}.items():
+            for name, value in {"Content-Type": kind, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
             self.end_headers()
             if self.command == "HEAD":

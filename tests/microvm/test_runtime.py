@@ -16,19 +16,12 @@ from codemode_server.sandbox.backends.microvm import runtime
 from codemode_server.sandbox.backends.microvm.runtime import read_doctor
 from codemode_server.sandbox.registry import SandboxSettings, candidates
 
-HEAD = """\
-  • Platform            Linux x86_64
-  • Version             v0.7.11
-  • MSB_HOME            /home/me/.microsandbox
-  ✓ msb                 /venv/lib/python3.11/site-packages/microsandbox/_bundled/bin/msb
-  ✓ libkrunfw           /venv/lib/python3.11/site-packages/microsandbox/_bundled/bin/../lib/libkrunfw.so.5.6.1
-"""
 REFLINK = """\
 warn: MSB_HOME does not support reflink clones
   → clone=auto will use independent sparse copies for flat sandbox roots
   → use a reflink-capable filesystem for MSB_HOME to enable copy-on-write clones
 """
-NO_DEVICE = f"""{HEAD}\
+NO_DEVICE = f"""\
 warn: Root clone: copy fallback — reflink unavailable
   ✓ CPU virt            svm
   ✗ KVM device          missing
@@ -40,7 +33,7 @@ error: /dev/kvm is not present
   →   sudo modprobe kvm_amd
   → apply automatically: msb doctor --fix
 """
-NO_ACCESS = f"""{HEAD}\
+NO_ACCESS = """\
   ✓ CPU virt            svm
   ✓ KVM device          /dev/kvm
   ✗ KVM access          permission denied

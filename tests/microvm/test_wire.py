@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.abc
 import pytest
 
+from codemode_server.processes.framing import FrameBuffer
 from codemode_server.sandbox.backends.microvm.wire import Wire, WireBroken
 
 HEADER = struct.Struct(">BI")
@@ -25,7 +27,7 @@ class Supervisor:
 
     def __init__(self, stream: anyio.abc.SocketStream) -> None:
         self.stream = stream
-        self._buffer = b""
+        self._packets = FrameBuffer(prefix_bytes=1)
 
     async def send(self, kind: int, data: bytes) -> None:
         await self.stream.send(HEADER.pack(kind, len(data)) + data)
@@ -34,19 +36,13 @@ class Supervisor:
         await self.send(CONTROL, json.dumps(message).encode())
 
     async def next(self) -> tuple[int, bytes]:
-        while len(self._buffer) < HEADER.size or len(self._buffer) < HEADER.size + self._size:
-            self._buffer += await self.stream.receive()
-        kind, size = HEADER.unpack_from(self._buffer)
-        data, self._buffer = self._buffer[HEADER.size : HEADER.size + size], self._buffer[HEADER.size + size :]
-        return kind, data
-
-    @property
-    def _size(self) -> int:
-        return int(HEADER.unpack_from(self._buffer)[1])
+        while (packet := self._packets.take(2**20)) is None:
+            self._packets.add(await self.stream.receive())
+        return packet[0], packet[1:]
 
 
 @asynccontextmanager
-async def ends(folder: Any) -> AsyncIterator[tuple[Wire, Supervisor]]:
+async def ends(folder: Path) -> AsyncIterator[tuple[Wire, Supervisor]]:
     found: list[anyio.abc.SocketStream] = []
     listener = await anyio.create_unix_listener(folder / "s")
     async with listener, anyio.create_task_group() as tasks:
@@ -62,21 +58,13 @@ async def ends(folder: Any) -> AsyncIterator[tuple[Wire, Supervisor]]:
         await wire.aclose()
 
 
-@pytest.fixture
-def pair(tmp_path: Any) -> Callable[[], Any]:
-    return lambda: ends(tmp_path)
-
-
-Ends = Callable[[], Any]
-
-
 async def started(wire: Wire, supervisor: Supervisor) -> None:
     await wire.begin(64, 16)
     assert json.loads((await supervisor.next())[1]) == {"op": "begin", "memory_mb": 64, "disk_mb": 16}
 
 
-async def test_what_the_program_sends_arrives_in_order_and_is_answered(pair: Ends) -> None:
-    async with pair() as (wire, supervisor):
+async def test_what_the_program_sends_arrives_in_order_and_is_answered(tmp_path: Path) -> None:
+    async with ends(tmp_path) as (wire, supervisor):
         await started(wire, supervisor)
         for piece in (b"a" * 16 * KIB, b"b" * 16 * KIB, b"c"):
             await supervisor.send(DATA, piece)
@@ -89,8 +77,8 @@ async def test_what_the_program_sends_arrives_in_order_and_is_answered(pair: End
         assert int.from_bytes(answered, "big") >= 32 * KIB
 
 
-async def test_no_more_is_on_its_way_to_the_keeper_than_it_has_answered(pair: Ends) -> None:
-    async with pair() as (wire, supervisor):
+async def test_no_more_is_on_its_way_to_the_keeper_than_it_has_answered(tmp_path: Path) -> None:
+    async with ends(tmp_path) as (wire, supervisor):
         await started(wire, supervisor)
         sent = anyio.Event()
 
@@ -115,9 +103,9 @@ async def test_no_more_is_on_its_way_to_the_keeper_than_it_has_answered(pair: En
                         came += len((await supervisor.next())[1])
 
 
-async def test_waiting_to_send_does_not_keep_what_comes_in(pair: Ends) -> None:
+async def test_waiting_to_send_does_not_keep_what_comes_in(tmp_path: Path) -> None:
     """A program that asks for much while it sends much: neither side may wait for the other."""
-    async with pair() as (wire, supervisor):
+    async with ends(tmp_path) as (wire, supervisor):
         await started(wire, supervisor)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wire.program.send, b"x" * 300 * KIB)
@@ -129,8 +117,8 @@ async def test_waiting_to_send_does_not_keep_what_comes_in(pair: Ends) -> None:
             await supervisor.send(RECEIVED, came.to_bytes(4, "big"))
 
 
-async def test_the_end_of_a_program_drops_what_was_on_its_way(pair: Ends) -> None:
-    async with pair() as (wire, supervisor):
+async def test_the_end_of_a_program_drops_what_was_on_its_way(tmp_path: Path) -> None:
+    async with ends(tmp_path) as (wire, supervisor):
         await started(wire, supervisor)
         await supervisor.send(DATA, b"late")
         await supervisor.say(op="ended", clean=True, over=False)
@@ -142,8 +130,8 @@ async def test_the_end_of_a_program_drops_what_was_on_its_way(pair: Ends) -> Non
         assert await wire.program.receive() == b"fresh"
 
 
-async def test_a_runner_that_is_gone_ends_the_stream_after_its_last_words(pair: Ends) -> None:
-    async with pair() as (wire, supervisor):
+async def test_a_runner_that_is_gone_ends_the_stream_after_its_last_words(tmp_path: Path) -> None:
+    async with ends(tmp_path) as (wire, supervisor):
         await started(wire, supervisor)
         await supervisor.send(DATA, b"last words")
         await supervisor.say(op="gone", status=3, memory=False)
@@ -153,9 +141,9 @@ async def test_a_runner_that_is_gone_ends_the_stream_after_its_last_words(pair: 
         assert wire.gone == {"op": "gone", "status": 3, "memory": False}
 
 
-async def test_a_flood_that_nobody_has_answered_breaks_the_wire(pair: Ends) -> None:
+async def test_a_flood_that_nobody_has_answered_breaks_the_wire(tmp_path: Path) -> None:
     """An honest supervisor has 128 KiB on its way; one that has more would fill the host's memory."""
-    async with pair() as (wire, supervisor):
+    async with ends(tmp_path) as (wire, supervisor):
         await started(wire, supervisor)
         async with anyio.create_task_group() as tasks:
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,6 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "folder"
     made.mkdir()
     return made
-
-
-def write(path: Path, size: int) -> None:
-    """Write a file, at a time of the file system's clock that no other one has."""
-    while True:
-        path.write_bytes(bytes(size))
-        now = path.stat().st_ctime_ns
-        if not any(other.lstat().st_ctime_ns == now for other in path.parent.iterdir() if other != path):
-            return
-        time.sleep(0.001)
 
 
 def trim(folder: Path, before: Contents, allowed: int) -> Removed:
@@ -61,7 +50,7 @@ def test_files_deeper_than_any_path_are_removed(folder: Path) -> None:
 
 
 def test_further_names_of_a_file_are_removed_and_the_file_stays(folder: Path) -> None:
-    write(folder / "old", MB)
+    (folder / "old").write_bytes(bytes(MB))
     (folder / "second name").hardlink_to(folder / "old")
     before = contents(folder, 100)
     (folder / "sub").mkdir()

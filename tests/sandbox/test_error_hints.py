@@ -29,9 +29,11 @@ async def test_the_mend_says_what_a_result_holds_and_how_to_read_it(lab: Lab, co
     assert hint in error.hint
 
 
-@pytest.mark.parametrize(("code", "hint"), rows(TABLES["hints"]))
-async def test_the_mend_names_what_is_there(lab: Lab, code: str, hint: str) -> None:
-    error = await lab.failure(ISSUES + code, Tools())
+@pytest.mark.parametrize(
+    ("code", "hint"), [*((ISSUES + code, hint) for code, hint in TABLES["hints"]), *TABLES["hints_hints"]]
+)
+async def test_the_hint_names_what_is_there_and_what_to_do(lab: Lab, code: str, hint: str) -> None:
+    error = await lab.failure(code, Tools())
     assert hint in error.hint
 
 
@@ -71,12 +73,6 @@ OWN_TMP = (
     "a server's tool (search_tools)"
 )
 FRESH = "each program starts fresh, with no name of an earlier one"
-
-
-@pytest.mark.parametrize(("code", "hint"), rows(TABLES["hints_hints"]))
-async def test_the_hint_says_what_to_do_in_its_place(lab: Lab, code: str, hint: str) -> None:
-    error = await lab.failure(code)
-    assert hint in error.hint
 
 
 @pytest.mark.parametrize("code", rows(TABLES["other_failures"]))

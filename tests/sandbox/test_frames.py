@@ -1,4 +1,4 @@
-"""The wire: what a guest may say, and that everything else is a protocol error, never another exception."""
+"""The wire: what a guest may say; that all else is a protocol error, and no other exception, is shown by tests/fuzz."""
 
 from __future__ import annotations
 
@@ -25,16 +25,10 @@ FRAMES: list[tuple[dict[str, Any], type[frames.GuestFrame], dict[str, Any]]] = [
     (CALL | {"more": 1}, frames.Call, {"arguments": {}, "raw": False}),
     (CALL | {"raw": True, "size": 1, "memory": 1}, frames.Call, {"raw": True}),
     (READ, frames.Read, {"arguments": {}}),
-    (READ | {"arguments": {"id": 7}}, frames.Read, {}),
-    ({"op": "resources", "id": 2, "server": "s"}, frames.Resources, {}),
-    ({"op": "load", "id": 2, "module": "m"}, frames.Load, {}),
-    ({"op": "output", "stream": "stderr", "text": "x"}, frames.Output, {}),
     ({"op": "exceeded", "setting": "limits.call_bytes"}, frames.Exceeded, {"line": None}),
     ({"op": "line", "line": -1}, frames.Line, {"line": None}),
     (SEARCH, frames.Search, {"server": None, "effect": None}),
-    (SEARCH | {"effect": "reads"}, frames.Search, {"effect": "reads"}),
     ({"op": "show", "id": 4, "data": "YWJj", "mime_type": "image/png"}, frames.Show, {"data": b"abc", "name": None}),
-    ({"op": "artifact", "id": 5, "name": "x1"}, frames.Artifact, {}),
     ({"op": "artifact", "id": 6}, frames.Artifact, {"name": None}),
     (DONE | {"hint": "h" * 9_000}, frames.Done, {"hint": "h" * 1_000}),
     (
@@ -78,24 +72,6 @@ def test_each_frame_becomes_its_record(frame: dict[str, Any], kind: type[frames.
 def test_a_frame_of_the_wrong_shape_is_a_protocol_error(frame: Any) -> None:
     with pytest.raises(frames.ProtocolError):
         parsed(frame)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"{",
-        b"\xff\xfe",
-        b'{"op": "load", "id": NaN, "module": "m"}',
-        b'{"op": "load", "id": ' + b"9" * 5_000 + b', "module": "m"}',
-        b"[" * 100_000,
-        b'{"op": "call", "arguments": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-        b'{"op": "call", "id": 1, "server": "s", "tool": "t", "arguments": {"x": ' + b"[" * 200 + b"]" * 200 + b"}}",
-    ],
-)
-def test_bytes_that_are_no_frame_are_a_protocol_error(data: bytes) -> None:
-    with pytest.raises(frames.ProtocolError):
-        frames.parse(data)
 
 
 def test_nesting_up_to_the_limit_is_read() -> None:

@@ -4,7 +4,7 @@ Every attack has beside it what an honest program can do in the same place, so t
 What else a program can or can't do differs by nature: `test_wasm_isolation`, `test_microvm_isolation`.
 """
 
-# ruff: noqa: E501, ASYNC240 - short programs read best on one line; the files are small
+# ruff: noqa: ASYNC240 - short programs read best on one line; the files are small
 
 from __future__ import annotations
 
@@ -190,11 +190,6 @@ runner.Link.send_text = forever
     name = "import codemode_guest.runner as runner\nrunner.Link.send_text.__name__"
     assert await lab.value(code) == "ended"
     assert await lab.value(lab.raw + name) == "send_text", "another interpreter"
-
-
-async def test_a_call_for_a_tool_that_is_not_offered_is_refused_by_the_host(lab: Lab) -> None:
-    code = "import codemode\ntry:\n    codemode.call('secrets', 'read', {})\nexcept codemode.ToolError as e:\n    r = e.kind\nr"
-    assert await lab.value(code) == "unknown_tool"
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,6 @@ async def test_printing_is_limited_and_what_fitted_is_kept(lab: Lab) -> None:
     assert outcome.stdout == ("x" * 99 + "\n") * 100
 
 
-async def test_calls_are_limited(lab: Lab) -> None:
-    tools = Tools()
-    assert await lab.limit(ECHO + "for i in range(11): echo(n=i)", tools, calls=10) == "limits.calls"
-    assert len(tools.calls) == 10
-
-
 @pytest.mark.parametrize(
     "code",
     [

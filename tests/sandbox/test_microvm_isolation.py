@@ -7,10 +7,9 @@ Every attack has beside it what an honest program can do in the same place, so t
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -190,6 +189,7 @@ texts
 
 
 ADDRESSES = ["127.0.0.1", "::1", "10.0.2.2", "10.0.2.15", "192.168.127.1", "192.168.127.254", "169.254.169.254"]
+ADDRESSES += ["1.1.1.1", "2606:4700:4700::1111"]
 
 
 @asynccontextmanager
@@ -252,74 +252,13 @@ for address in {[*ADDRESSES, *own]!r}:
         assert arrived == ["here"]
 
 
-async def test_there_is_no_network_but_a_loopback(lab: Lab) -> None:
-    code = f"""
-import errno, os, socket
-def error_of(action):
-    try: action()
-    except OSError as error: return type(error).__name__
-    return "done"
-def out(address):
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    stream = socket.socket(family)
-    stream.settimeout({2 * SLOWNESS})
-    stream.connect((address, 53))
-interfaces = [name for _, name in socket.if_nameindex() if int(open(f"/sys/class/net/{{name}}/flags").read(), 16) & 1]
-routes = [line.split()[0] for line in open("/proc/net/route").read().splitlines()[1:]]
-addresses = [line.split()[5] for line in open("/proc/net/if_inet6")]
-[interfaces, routes, addresses, [error_of(lambda: socket.getaddrinfo(name, 80)) for name in ("example.com", "host.microsandbox.internal")],
- [error_of(lambda: out(address)) for address in ("1.1.1.1", "8.8.8.8", "2606:4700:4700::1111")]]
-"""
-    interfaces, routes, addresses, names, ways = await lab.value(code)
-    assert (interfaces, routes) == (["lo"], [])
-    assert addresses == ["lo"]
-    assert names == ["gaierror"] * 2
-    assert set(ways) <= {"OSError", "ConnectionRefusedError"}, "unreachable at once, rather than silent"
-
-
-VSOCK = """
-import errno, os, select, socket, time
-def reached(cid, ports, seconds):
-    found, ports = [], list(ports)
-    for start in range(0, len(ports), 100):
-        waiting = {}
-        for port in ports[start:start + 100]:
-            stream = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
-            stream.setblocking(False)
-            try:
-                waiting[stream] = port if stream.connect_ex((cid, port)) in (0, errno.EINPROGRESS) else None
-            except OSError:
-                pass
-        waiting = {stream: port for stream, port in waiting.items() if port is not None}
-        until = time.monotonic() + seconds
-        while waiting and (left := until - time.monotonic()) > 0:
-            for stream in select.select([], list(waiting), [], left)[1]:
-                port = waiting.pop(stream)
-                if stream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0: found.append(port)
-                stream.close()
-    return found
-"""
-
-
 async def test_the_host_takes_no_second_connection(lab: Lab) -> None:
-    """Even of one who can make such sockets, as a program can't: nothing listens any more where the supervisor connected, and
-    nothing ever listened elsewhere. Where a listener is put back, it is reached."""
-    machine, folder = await machine_and_folder(lab)
-
-    async def reached(cid: int, ports: Iterable[int]) -> Any:
-        code = f"{VSOCK}\nprint(reached({cid}, {list(ports)!r}, {SLOWNESS}))"
-        done = await machine._box.exec("python3", ["-I", "-c", code], user="65534", timeout=60 * SLOWNESS)
-        assert done.exit_code == 0, done.stderr_text
-        return json.loads(done.stdout_text)
-
-    for cid in (0, 1, 2, 3, 2**32 - 1):
-        assert await reached(cid, [1, 22, 1_024, 2_222, 4_999, 5_000, 5_001, 9_000, 10_000, 65_535, 2**31]) == []
-    assert await reached(2, range(1, 1_200)) == []
-    path = folder / f"{machine.name[-6:]}.sock"
-    assert not path.exists()
-    async with await anyio.create_unix_listener(path):
-        assert await reached(2, [4_999, 5_000, 5_001]) == [5_000]
-    path.unlink()
+    """Nothing listens any more where the supervisor connected; a program can't make such a socket anyway."""
+    await lab.value("1")
+    backend: Any = lab.backend
+    machine = backend.pool.of_sessions["lab", lab.workspace][-1]
+    assert not list(backend._run.folder.glob(f"{machine.name[-6:]}*"))
+    assert (await lab.error("import socket\nsocket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)"))[0] == "OSError"
 
 
 async def test_frames_of_a_process_left_behind_do_not_reach_the_next_program(lab: Lab) -> None:
@@ -433,10 +372,3 @@ os.mkdir("/workspace/folder", 0o777)
         status = path.lstat()
         assert status.st_mode & 0o7077 == 0, oct(status.st_mode)
         assert status.st_uid == os.getuid()
-
-
-async def machine_and_folder(lab: Lab) -> tuple[Any, Path]:
-    """The machine that the lab's session has, and the folder that its socket was in."""
-    await lab.value("1")
-    backend: Any = lab.backend
-    return backend.pool.of_sessions["lab", lab.workspace][-1], backend._run.folder

@@ -14,29 +14,27 @@ import pytest
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams.results import to_reply
 from tests.sandbox.lab import HEAD as STUB_HEAD
-from tests.sandbox.lab import PICTURE, Lab, Tools, cases
+from tests.sandbox.lab import PICTURE, Lab, Tools
 from tests.sandbox.shop import Shop
 from tests.tables import rows, tables
 
 TABLES = tables(__file__)
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.portable]
 HEAD = "from servers.shop import *\n"
 
 
-@pytest.mark.portable
 async def test_texts_and_files_come_in_order(lab: Lab) -> None:
     code = f"{HEAD}text, image = picture()\n[text, image.data == b'hi', image.mime_type, image.size, image.is_link]"
     assert await lab.value(code, Shop()) == ["here", True, "image/png", 2, False]
 
 
-@pytest.mark.parametrize("code", cases(TABLES["links"], "documents()[0].fetch().text"))
+@pytest.mark.parametrize("code", rows(TABLES["links"]))
 async def test_a_link_is_fetched_from_its_server_when_it_is_used(lab: Lab, code: str) -> None:
     tools = Shop()
     assert await lab.value(HEAD + code, tools) == "in doc://a"
     assert ("shop", "read_resource", {"uri": "doc://a"}) in tools.calls
 
 
-@pytest.mark.portable
 async def test_a_link_that_can_not_be_read_is_a_tool_error(lab: Lab) -> None:
     kind, message = await lab.error(f"{HEAD}from codemode import File\nFile(None, uri='x').text", Shop())
     assert (kind, "nowhere to fetch it from" in message) == ("ValueError", True)
@@ -45,7 +43,6 @@ async def test_a_link_that_can_not_be_read_is_a_tool_error(lab: Lab) -> None:
     assert (kind, "at most 8,192" in message) == ("ToolError", True)
 
 
-@pytest.mark.portable
 @pytest.mark.parametrize(
     ("result", "text"), [("documents()[1]", '{"a": 1}'), ("picture()", "here"), ("chart()", "a chart")]
 )
@@ -60,13 +57,11 @@ async def test_text_is_a_value_everywhere_and_may_be_called(lab: Lab, result: st
     assert tools.asked[-1] == {"text": text}
 
 
-@pytest.mark.portable
 @pytest.mark.parametrize(("file", "shown"), rows(TABLES["printed"]))
 async def test_a_file_is_printed_with_the_ways_to_read_it(lab: Lab, file: str, shown: str) -> None:
     assert await lab.value(f"{HEAD}from codemode import File\nrepr({file})", Shop()) == shown
 
 
-@pytest.mark.portable
 async def test_what_came_beside_an_object_is_at_hand_and_told(lab: Lab) -> None:
     code = f"{HEAD}c = chart()\n[c['width'], c.files[0].data == b'hi', c.text, c['text'], list(c), dict(c) == {{'width': 3}}]"
     assert await lab.value(code, Shop()) == [3, True, "a chart", "a chart", ["width"], True]
@@ -77,14 +72,12 @@ async def test_what_came_beside_an_object_is_at_hand_and_told(lab: Lab) -> None:
     assert tools.asked[-1] == {"chart": {"width": 3}}, "a tool gets the object alone"
 
 
-@pytest.mark.portable
 @pytest.mark.parametrize("code", rows(TABLES["raw"]))
 async def test_raw_gives_the_whole_result_in_every_style(lab: Lab, code: str) -> None:
     expected = {"content": [], "structuredContent": {"owner": "a", "item_id": 1}}
     assert await lab.value(HEAD + code, Shop()) == expected
 
 
-@pytest.mark.portable
 async def test_json_loads_parses_the_text_that_is_the_only_value_of_a_result(lab: Lab) -> None:
     """Many servers give `{"content": "<text>"}`; the dict itself, taken for what the text holds, gives wrong answers."""
     code = """
@@ -100,7 +93,7 @@ same = [json.loads(value) == value for value in whole]
 SHOWN = TABLES["shown"]
 
 
-@pytest.mark.parametrize("how", cases(list(SHOWN), "in a list"))
+@pytest.mark.parametrize("how", SHOWN)
 async def test_a_file_of_a_tool_is_shown_byte_for_byte(lab: Lab, how: str) -> None:
     tools = Tools()
     outcome = await lab.run(f"from codemode import show\n{SHOWN[how]}", tools)
@@ -118,7 +111,6 @@ THINGS = {
 }
 
 
-@pytest.mark.portable
 @pytest.mark.parametrize("what", THINGS)
 async def test_what_can_be_shown_is_shown(lab: Lab, what: str) -> None:
     code, shown = THINGS[what]
@@ -127,7 +119,6 @@ async def test_what_can_be_shown_is_shown(lab: Lab, what: str) -> None:
     assert tools.shown == [shown]
 
 
-@pytest.mark.portable
 @pytest.mark.parametrize(("code", "error", "told"), rows(TABLES["refused"]))
 async def test_what_can_not_be_shown_is_refused_with_what_can(lab: Lab, code: str, error: str, told: str) -> None:
     tools = Tools()
@@ -137,7 +128,6 @@ async def test_what_can_not_be_shown_is_refused_with_what_can(lab: Lab, code: st
     assert tools.shown == []
 
 
-@pytest.mark.portable
 @pytest.mark.parametrize("value", ["picture()", "[picture()]", "{'a': picture()}"])
 async def test_a_file_as_a_value_is_described_and_the_way_to_show_it_is_told(lab: Lab, value: str) -> None:
     outcome = await lab.run(f"from servers.github import picture\n{value}", Tools())
@@ -146,22 +136,11 @@ async def test_a_file_as_a_value_is_described_and_the_way_to_show_it_is_told(lab
     assert (await lab.run("{'a': 1}")).hint == ""
 
 
-@pytest.mark.portable
-async def test_results_of_earlier_programs_are_read_by_name(lab: Lab) -> None:
-    code = "from codemode import results\nf = results['x1/1']\n[results['x1'], results['x2'], f.data == %r, f.name]"
+async def test_results_of_earlier_programs_are_a_mapping_by_name(lab: Lab) -> None:
+    code = "from codemode import results\nf = results['x1/1']\n[results['x1'], results.last, f.data == %r, f.name]"
     assert await lab.value(code % PICTURE) == [[1, {"a": "b"}], "text", True, "p.png"]
-
-
-@pytest.mark.portable
-async def test_results_are_a_mapping_and_know_the_last(lab: Lab) -> None:
-    code = (
-        "from codemode import results\n[list(results), len(results), 'x1' in results, results.get('x9'), results.last]"
-    )
-    assert await lab.value(code) == [["x1", "x1/1", "x2"], 3, True, None, "text"]
-
-
-@pytest.mark.portable
-async def test_a_result_that_is_not_there_is_a_key_error_that_says_so(lab: Lab) -> None:
+    code = "from codemode import results\n[list(results), len(results), 'x1' in results, results.get('x9')]"
+    assert await lab.value(code) == [["x1", "x1/1", "x2"], 3, True, None]
     kind, message = await lab.error("from codemode import results\nresults['x9']")
     assert (kind, "no result 'x9'" in message) == ("KeyError", True)
 
@@ -201,7 +180,6 @@ class Media(Tools):
         return Reply(RESULTS[tool]) if raw else to_reply(RESULTS[tool])
 
 
-@pytest.mark.portable
 async def test_the_program_has_the_bytes(lab: Lab) -> None:
     code = f"""{ALL}
 import base64
@@ -213,7 +191,6 @@ saved = r.files[0].save("/workspace/a/p.png")
     assert await lab.value(code, Media()) == [len(DATA), True, True, "before\nafter", True]
 
 
-@pytest.mark.portable
 @pytest.mark.parametrize(("code", "value"), rows(TABLES["values"]))
 async def test_a_value_has_a_summary_in_place_of_bytes(lab: Lab, code: str, value: Any) -> None:
     outcome = await lab.run(ALL + code, Media())
@@ -221,7 +198,6 @@ async def test_a_value_has_a_summary_in_place_of_bytes(lab: Lab, code: str, valu
     assert "show(file)" in outcome.hint
 
 
-@pytest.mark.portable
 @pytest.mark.parametrize("code", rows(TABLES["encoded_printed"]))
 async def test_nothing_that_a_program_prints_or_raises_shows_bytes(lab: Lab, code: str) -> None:
     outcome = await lab.run(ALL + code, Media())
@@ -232,7 +208,6 @@ async def test_nothing_that_a_program_prints_or_raises_shows_bytes(lab: Lab, cod
     assert DATA[100:150] not in written
 
 
-@pytest.mark.portable
 async def test_text_that_merely_looks_like_base64_is_shown_whole(lab: Lab) -> None:
     """Beside files and without: only what a tool declared to be a file is summarized."""
     code = f"{ALL}r = media()\nprint(r['key'])\nprint({KEY!r} + 'A' * 300)\n[plain(), 'iVBORw0KGgo' + 'b' * 300]"
@@ -242,7 +217,6 @@ async def test_text_that_merely_looks_like_base64_is_shown_whole(lab: Lab) -> No
     assert outcome.hint == ""
 
 
-@pytest.mark.portable
 async def test_a_tool_gets_the_base64_itself(lab: Lab) -> None:
     tools = Media()
     await lab.value(f"{ALL}from servers.github import echo\necho(a=media()['content'][0]['data'], b=media())", tools)

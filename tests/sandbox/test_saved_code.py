@@ -134,6 +134,8 @@ async def test_a_program_of_a_later_session_loads_what_one_saved(lab: Lab) -> No
     point = await lab.value(IMPORT + "checkpoint.load()", session="another")
     assert point.pop("timestamp").endswith("Z")
     assert point == {"step": 3, "context": {"done": ["a", "b"], "rest": None}, "last_task": "x0"}
+    text = await lab.value("open('/workspace/state/checkpoint.json').read()")
+    assert list(json.loads(text)) == ["step", "last_task", "context", "timestamp"]
 
 
 @pytest.mark.portable
@@ -185,10 +187,3 @@ async def test_a_file_that_is_no_checkpoint_says_how_to_replace_it(lab: Lab, con
     assert (kind, "checkpoint.save(step=..., context=...) replaces it" in message) == ("ValueError", True)
     saved: Any = await lab.value(IMPORT + "checkpoint.save(step=1)\ncheckpoint.load()['step']")
     assert saved == 1
-
-
-async def test_the_file_has_the_form_of_a_checkpoint_in_the_log(lab: Lab) -> None:
-    await lab.run(IMPORT + "checkpoint.save(step=3, context='Working on data analysis')")
-    assert lab.workspace is not None
-    text = await lab.value("open('/workspace/state/checkpoint.json').read()")
-    assert list(json.loads(text)) == ["step", "last_task", "context", "timestamp"]

@@ -17,6 +17,7 @@ import wasmtime
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.sandbox.backends.wasm import backend as backend_module
 from codemode_server.sandbox.backends.wasm import build, component
 from codemode_server.sandbox.contract import Ending, Limits, Program, SandboxBackend
 from tests.sandbox.lab import Lab, Tools, pids_of, workers
@@ -67,18 +68,6 @@ def test_native_code_that_can_not_be_trusted_is_made_again(tiny: Path, tmp_path:
     assert not native.is_symlink()
     assert native.stat().st_mode & 0o777 == 0o600
     assert len(native.read_bytes()) == len(good)
-
-
-def test_two_products_at_once_compile_once(tiny: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    threads = [
-        threading.Thread(target=component.native_code, args=(tiny, tmp_path / "cache", said.append)) for _ in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len([line for line in said if line.startswith("compiling")]) == 1
 
 
 @pytest.mark.slow
@@ -237,3 +226,26 @@ async def test_a_program_has_its_own_limits_and_folders_whatever_its_instance_wa
         workspace.rename(tmp_path / "gone")
         workspace.mkdir()
         assert await lab.value("import os\nos.listdir('/workspace')") == []
+
+
+async def test_workers_are_kept_for_some_seconds_after_two_programs_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "from servers.github import meet\nmeet(n=1, company=2)"
+    async with workers() as backend, anyio.create_task_group() as tending:
+        tending.start_soon(backend.tend)
+        kept: list[frozenset[int]] = []
+        for _ in range(2):
+            tools = Tools()
+            async with anyio.create_task_group() as tasks:
+                for _ in range(2):  # each ends once both have called
+                    tasks.start_soon(Lab(backend, tmp_path).value, code, tools)
+            kept.append(pids_of(backend))
+        assert len(kept[0]) == 2
+        assert kept[1] == kept[0], "used again"
+        monkeypatch.setattr(backend_module, "RECENT_SECONDS", 0.0)
+        backend._is_work_left.set()
+        with anyio.fail_after(30):
+            while len(pids_of(backend)) > 1:
+                await anyio.sleep(0.05)
+        tending.cancel_scope.cancel()

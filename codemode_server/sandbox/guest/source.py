@@ -124,14 +124,10 @@ def _as_function(tree: ast.Module) -> ast.Module:
 class _Globals(ast.NodeTransformer):
     """Makes of module code what a function may hold."""
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+    def visit_FunctionDef(self, node: ast.AST) -> ast.AST:
         return node
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        return node
+    visit_AsyncFunctionDef = visit_ClassDef = visit_FunctionDef
 
     def visit_Global(self, node: ast.Global) -> ast.AST:
         return ast.copy_location(ast.Pass(), node)  # all names are declared already

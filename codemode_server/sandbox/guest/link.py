@@ -107,7 +107,8 @@ class Link:
         return None if text is None else _DECODER.decode(text)
 
     def send(self, frame: dict[str, Any]) -> None:
-        self.send_text(to_json(frame))
+        self._outgoing.append(to_json(frame))
+        self._flush()
 
     def send_text(self, text: str) -> None:
         self._outgoing.append(text)

@@ -13,8 +13,9 @@ import anyio
 
 from codemode_server.cli.arguments import add_config, add_wait, config_file
 from codemode_server.cli.terminal import announce, show
-from codemode_server.config import LoadedSettings, locate, saving, trust
+from codemode_server.config import LoadedSettings, locate, saving
 from codemode_server.config.expansion import read_dotenv
+from codemode_server.config.file_records import TrustRecord
 from codemode_server.config.file_writing import added_variables
 from codemode_server.config.import_plan import ImportPlan, SecretNames
 from codemode_server.config.loading import load_place
@@ -45,7 +46,7 @@ def located(parsed: argparse.Namespace) -> ConfigFile:
     here = in_folder(Path.cwd())
     if here is None or here.path == place.path:
         return place
-    if trust.TrustRecord.find(here.path) is not None:
+    if TrustRecord.find(here.path) is not None:
         with saving.locked(here):
             place = locate(config)
     if here.path != place.path:

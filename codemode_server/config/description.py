@@ -14,7 +14,6 @@ import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
 
 from codemode_server.config.document import Node
 from codemode_server.config.loading import LoadedSettings
@@ -26,6 +25,7 @@ MASK = "***"
 _MAX_LINE_CHARACTERS = 10_000
 _EXECUTED = frozenset({"command", "args", "cwd", "url", "headers_command"})
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
+_PARAMETER = re.compile(r"(?<=[?&])([^=&#\s]+)=[^&#\s]*")
 _USER_IN_ADDRESS = re.compile(r"(?<=://)[^/@?#\s]*@")
 
 
@@ -89,14 +89,8 @@ def masked(text: str, loaded: LoadedSettings) -> str:
 
 def shown_address(address: str, loaded: LoadedSettings) -> str:
     """A text with an address in it, without user information and without parameters with secret-looking names."""
-    try:
-        query = parse_qsl(urlsplit(address).query, keep_blank_values=True)
-    except ValueError:
-        return MASK
     shown = _USER_IN_ADDRESS.sub(f"{MASK}@", address)
-    for name, value in query:
-        if looks_secret(name) or value in loaded.short_secrets:
-            shown = re.sub(rf"(?<=[?&]){re.escape(name)}=[^&#]*", f"{name}={MASK}", shown)
+    shown = _PARAMETER.sub(lambda it: f"{it[1]}={MASK}" if looks_secret(it[1]) else it[0], shown)
     for secret in sorted(loaded.short_secrets, key=len, reverse=True):
         shown = re.sub(rf"(?<![A-Za-z0-9]){re.escape(secret)}(?![A-Za-z0-9])", MASK, shown)
     return shown
@@ -118,7 +112,7 @@ def _lines(name: str, node: Node, *, is_masked: bool = False) -> Iterator[str]:
             if is_masked and key in ("env", "headers"):
                 yield f"{name}.{key}: {', '.join(child.entries)}"
             elif is_masked and key == "headers_command":  # its arguments may hold a secret in any form
-                yield f"{name}.{key}: {_word(_text(child).split()[0])} …"
+                yield f"{name}.{key}: {_word(_text(child).partition(' ')[0])} …"
             else:
                 yield from _lines(f"{name}.{key}", child, is_masked=is_masked)
     elif isinstance(node.value, list):

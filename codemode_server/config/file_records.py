@@ -8,13 +8,17 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from codemode_server.private_files import NotPrivate, data_folder, is_own, open_private, private_folder, replace_private
+
+Digests: TypeAlias = Mapping[str, str]
+"""SHA-256 of each file that was read, by path; empty where there was no such file."""
 
 
 class FileRecord(BaseModel):
@@ -65,3 +69,25 @@ class FileRecord(BaseModel):
                 with os.fdopen(open_private(file, os.O_RDONLY), "rb") as opened:
                     return cls.model_validate_json(opened.read())
         return None
+
+
+class TrustRecord(FileRecord):
+    """The person trusts a configuration file in a project folder, with this content.
+
+    A repository may hold an `upstream.yaml`, and hosts start us in the project's folder: without this, opening a cloned
+    repository would start the commands in it. What is trusted is the content of the file and of the `.env` beside it,
+    as they were read when the person agreed; any other content needs trust again. Programs that the file starts are not
+    part of it.
+    """
+
+    folder: ClassVar[str] = "trusted"
+    digests: dict[str, str] = Field(repr=False)
+
+    def covers(self, digests: Digests) -> bool:
+        """True if all of these files have the trusted content."""
+        return digests.items() <= self.digests.items()
+
+
+def is_trusted(path: Path, digests: Digests) -> bool:
+    found = TrustRecord.find(path)
+    return found is not None and found.covers(digests)

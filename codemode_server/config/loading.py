@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from codemode_server.config import places, trust
+from codemode_server.config import places
 from codemode_server.config.conversion import Reading
 from codemode_server.config.document import EMPTY, MAX_BYTES, Node, parse
 from codemode_server.config.expansion import read_dotenv
+from codemode_server.config.file_records import Digests, TrustRecord, is_trusted
 from codemode_server.config.places import NAME, VARIABLE, ConfigFile, Sources, Stamp, stamp_of
 from codemode_server.config.problems import Problems, printable
-from codemode_server.config.trust import TrustRecord
 from codemode_server.domain.errors import SettingsError
 from codemode_server.private_files import others_may_read
 from codemode_server.secrets import changes
@@ -51,7 +51,7 @@ class LoadedSettings:
     unused_file: str = ""
     """Which file in the current folder is not used, why, and how to use it."""
     place: ConfigFile | None = None
-    digests: trust.Digests = field(default_factory=dict, repr=False, compare=False)
+    digests: Digests = field(default_factory=dict, repr=False, compare=False)
     as_written: Node = field(default=EMPTY, repr=False, compare=False)
     """The file in our format, before variables were expanded."""
     dotenv: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -65,7 +65,7 @@ class LoadedSettings:
     def is_trusted(self) -> bool:
         """True if the servers of the file may be started: it needs no trust, or the person has trusted it."""
         place = self.place
-        return place is None or not place.is_in_current_folder or trust.is_trusted(place.path, self.digests)
+        return place is None or not place.is_in_current_folder or is_trusted(place.path, self.digests)
 
     @property
     def server_errors(self) -> tuple[str, ...]:
@@ -202,7 +202,7 @@ def _loaded(
             Resolver,
             base_dir=path.parent,
             environ=environ,
-            may_read=not place.is_in_current_folder or needs_trust or trust.is_trusted(path, sources.digests),
+            may_read=not place.is_in_current_folder or needs_trust or is_trusted(path, sources.digests),
             may_run=require_trust,
             set_arguments=_set_arguments(tree, path, cwd),
         )

@@ -10,8 +10,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from typing import Any
 
-from codemode_server.config import file_edits, trust
+from codemode_server.config import file_edits
 from codemode_server.config.file_edits import NotEditable, Syntax
+from codemode_server.config.file_records import Digests, TrustRecord
 from codemode_server.config.file_writing import write_copy, written_beside
 from codemode_server.config.loading import load_place
 from codemode_server.config.named_servers import spellings_of
@@ -175,11 +176,11 @@ class EditedFile:
         if _content(self.path) != self._before:
             raise CodemodeError(f"{printable(str(self.path))} was changed by another program meanwhile; try again")
 
-    def _trusted_digests(self) -> trust.Digests | None:
+    def _trusted_digests(self) -> Digests | None:
         """Digests that the person trusted, if that is the content of a file in the current folder."""
         if not self.place.is_in_current_folder or self._before is None:
             return None
-        record, loaded = trust.TrustRecord.find(self.place.path), None
+        record, loaded = TrustRecord.find(self.place.path), None
         with suppress(SettingsError):
             loaded = load_place(self.place, require_trust=False)
         if record is None or loaded is None or not record.covers(loaded.digests):
@@ -197,9 +198,9 @@ class EditedFile:
                 return False
             expected[dotenv] = change.after
         loaded = load_place(self.place, require_trust=False)
-        if not trust.TrustRecord(path=self.place.path, digests=expected).covers(loaded.digests):
+        if not TrustRecord(path=self.place.path, digests=expected).covers(loaded.digests):
             return False
-        trust.TrustRecord(path=self.place.path, digests=dict(loaded.digests)).write()
+        TrustRecord(path=self.place.path, digests=dict(loaded.digests)).write()
         return True
 
     def _mode(self) -> int:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from codemode_server import cli
-from codemode_server.config import load, saving, trust
+from codemode_server.config import load, saving
+from codemode_server.config.file_records import TrustRecord, is_trusted
 from codemode_server.config.file_writing import added_variables
 from codemode_server.config.loading import load_place
 from codemode_server.config.places import Change, ConfigFile
@@ -105,11 +106,11 @@ class TestSecrets:
 class TestTrust:
     def trusted(self, file: Path) -> ConfigFile:
         place = ConfigFile(file, is_in_current_folder=True)
-        trust.TrustRecord(path=file, digests=dict(load_place(place, require_trust=False).digests)).write()
+        TrustRecord(path=file, digests=dict(load_place(place, require_trust=False).digests)).write()
         return place
 
     def is_trusted(self, place: ConfigFile) -> bool:
-        return trust.is_trusted(place.path, load_place(place, require_trust=False).digests)
+        return is_trusted(place.path, load_place(place, require_trust=False).digests)
 
     def test_stays_after_an_edit_with_a_secret(self, file: Path) -> None:
         edited = EditedFile(self.trusted(file))

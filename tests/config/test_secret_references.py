@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from codemode_server.config import load, trust
+from codemode_server.config import load
 from codemode_server.config.description import describe
+from codemode_server.config.file_records import TrustRecord
 from codemode_server.config.loading import load_place, locate
 from codemode_server.config.places import ConfigFile
 from codemode_server.domain.errors import SettingsError
@@ -109,7 +110,7 @@ class TestWhatIsNotTrusted:
         shown = load_place(ConfigFile(path, is_in_current_folder=True), ENV, require_trust=False)
         checked = load(cwd=folder.path, environ=ENV, require_trust=False)
         assert (runs(folder), TOKEN in checked.secrets, TOKEN in shown.secrets) == (0, False, False)
-        trust.TrustRecord(path=path, digests=dict(shown.digests)).write()
+        TrustRecord(path=path, digests=dict(shown.digests)).write()
         assert TOKEN in load(cwd=folder.path, environ=ENV).secrets
         assert runs(folder) == 1, "control"
 

@@ -121,10 +121,11 @@ class KnownTools:
     def not_known(self, call: str) -> str:
         """Why only the name of `server/tool` was compared, with the names that were probably meant."""
         server_name, _, tool_name = call.partition("/")
+        servers, near = self.loaded.settings.servers, ""
         if (server := self.catalog.by_name.get(server_name)) is not None:
             near = nearest_names(tool_name, (it.raw_name for it in server.tools))
-        else:
-            near = nearest_servers(server_name, self.loaded.settings.servers)
+        elif server_name not in servers:
+            near = nearest_servers(server_name, servers)
         hint = f"; {one_line(near, _MAX_CHARACTERS)}" if near else ""
         return (
             f"{one_line(call, _MAX_CHARACTERS)} is not known from the last run{hint}, so only its name was compared; "

@@ -10,10 +10,17 @@ from codemode_server.cli.terminal import configuration, show, table
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError, SecretUnavailable
 from codemode_server.first_listing import state_folder
-from codemode_server.secrets.changes import note_change
 from codemode_server.secrets.keyring_store import open_store
 from codemode_server.secrets.references import Reference
-from codemode_server.secrets.store import MAX_VALUE_BYTES, SIGN_IN, SecretStore, is_reference_name, remedy
+from codemode_server.secrets.store import (
+    MAX_VALUE_BYTES,
+    SIGN_IN,
+    SecretStore,
+    is_reference_name,
+    notify,
+    remedy,
+    stamp_file,
+)
 from codemode_server.text import escaped
 
 _VALUES = "a value is never an argument: other users of this machine, and the shell's history, would show it"
@@ -129,6 +136,6 @@ def _entered(name: str) -> str:
 
 def _tell_products() -> None:
     try:
-        note_change()
+        notify(stamp_file())
     except (OSError, CodemodeError) as error:
         raise CodemodeError(f"that is done, but running products do not notice it until a restart: {error}") from None

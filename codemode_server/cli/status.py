@@ -29,7 +29,7 @@ from codemode_server.front.direct_tools import direct_definitions, direct_tools
 from codemode_server.gateway.policy.explanation import rules_without_tools
 from codemode_server.gateway.policy.tool_definitions import REVIEW
 from codemode_server.search.vector_ranker import diagnose
-from codemode_server.secrets.changes import note_retry
+from codemode_server.secrets.store import notify, retry_file
 from codemode_server.text import one_line
 from codemode_server.tokens import estimate_tokens
 
@@ -45,7 +45,7 @@ def run(parsed: argparse.Namespace) -> int:
     loaded = configuration(parsed)
     if not loaded.has_failed_command and any(it.kind == "command" for it in loaded.references):
         with suppress(OSError, CodemodeError):  # then products in which one failed go on without it
-            note_retry()
+            notify(retry_file())
     text, is_as_configured = anyio.run(report, loaded, parsed.wait)
     show(text)
     return 0 if is_as_configured else 1

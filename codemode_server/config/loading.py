@@ -23,8 +23,8 @@ from codemode_server.config.places import NAME, VARIABLE, ConfigFile, Sources, S
 from codemode_server.config.problems import Problems, printable
 from codemode_server.domain.errors import SettingsError
 from codemode_server.private_files import others_may_read
-from codemode_server.secrets import changes
 from codemode_server.secrets.references import Reference, Resolver
+from codemode_server.secrets.store import stamp_file
 from codemode_server.settings import Settings
 
 _BEGINS_AS_JSON = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*+\{", re.DOTALL)
@@ -264,9 +264,7 @@ def stamp_of_place(place: ConfigFile) -> Stamp:
     """The state that a configuration's files are in."""
     files = (place.path, place.path.with_name(".env"))
     # Includes the trust record and changes of secrets, so that a running server notices them.
-    return stamp_of(
-        *files, changes.stamp_file(), *([TrustRecord.place(place.path)] if place.is_in_current_folder else [])
-    )
+    return stamp_of(*files, stamp_file(), *([TrustRecord.place(place.path)] if place.is_in_current_folder else []))
 
 
 def _no_file(environ: Mapping[str, str], cwd: Path, *, is_untrusted: bool) -> LoadedSettings:

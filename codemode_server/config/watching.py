@@ -16,7 +16,7 @@ import anyio.to_thread
 from codemode_server.config.loading import LoadedSettings, load_place, stamp_of_place
 from codemode_server.config.places import ConfigFile, Stamp, stamp_of
 from codemode_server.domain.errors import SettingsError
-from codemode_server.secrets.changes import retry_file
+from codemode_server.secrets.store import retry_file
 
 
 async def changes(

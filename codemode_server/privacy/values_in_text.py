@@ -47,8 +47,6 @@ _HARMLESS_IN_PROSE = re.compile(rf"{_HARMLESS.pattern}(?:(?<=\w)'(?=\w){_HARMLES
 """With one apostrophe a statement has an error, and prose a name: `O'Neil`."""
 _NEARLY_JSON = re.compile(r"\{\s*(?:[\"'}/]|\w+\s*:)|\[\s*[\[{\"'\d/-]")
 """The beginning of a text that may be JSON with comments, with a comma too many, or cut off; `[draft]` is prose."""
-_NUMBERED = re.compile(r"(.+) \((?:[2-9]|[1-9][0-9]+)\)", re.DOTALL)
-"""A key as `known_values.DistinctKeys` makes it, or somebody else."""
 _SPACE = "\ufeff \t\r\n"
 _JSON = json.JSONDecoder()
 
@@ -71,21 +69,8 @@ def with_values(value: Any, values: Values, key: str = "") -> Any:
         made = {_within(name, values, ""): with_values(item, values, name) for name, item in value.items()}
         if len(made) < len(value):
             raise NotPlaceable("two keys of an object would be the same with what their privacy tokens stand for")
-        _check_keys(value, values)
         return made
     return [with_values(item, values, key) for item in value] if isinstance(value, list) else value
-
-
-def _check_keys(given: Mapping[str, Any], values: Values) -> None:
-    """Raises NotPlaceable if a key was made for a second key with the same token (`known_values.DistinctKeys`): with
-    the value it would be no value."""
-    for key in given:
-        base = numbered[1] if key.endswith(")") and (numbered := _NUMBERED.fullmatch(key)) else ""
-        if base in values or (base in given and any(found[0] in values for found in TOKEN.finditer(base))):
-            raise NotPlaceable(
-                f"the key '{key}' was made for a second key that has the same privacy token; two keys can't have "
-                f"one value, so send '{base}' once"
-            )
 
 
 def _within(text: str, values: Values, key: str) -> str:

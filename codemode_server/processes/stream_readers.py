@@ -1,10 +1,13 @@
 """Reads messages from the byte streams between processes: frames, bodies after `Content-Length`, and lines.
 
-No reader holds more of a message than its limit and one chunk; a message that is too long is known as soon as possible.
+A frame is 4 bytes of length, big-endian, and so many bytes of data. `sandbox/backends/wasm/worker.py` and the programs
+in `sandbox/guest/` import nothing of codemode_server, so they have code of their own for it. No reader holds more of a
+message than its limit and one chunk; a message that is too long is known as soon as possible.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Protocol
 
@@ -13,12 +16,71 @@ from anyio.abc import ByteReceiveStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from codemode_server.off_loop import Pace
-from codemode_server.processes.framing import FrameBuffer, FramingError
 
+LENGTH = struct.Struct(">I")
 _CHUNK_BYTES = 2**18
 _MAX_HEADER_BYTES = 4_096
 _END_BYTES = 4 * 2**10
 """Bytes held of each end of a message that is too long."""
+
+
+class FramingError(Exception):
+    """Raised for bytes that are no message, or for a message that is longer than allowed."""
+
+
+def framed(data: bytes) -> bytes:
+    """The data after its length."""
+    return LENGTH.pack(len(data)) + data
+
+
+class FrameBuffer:
+    """The bytes of a stream that have come, and the whole frames in them."""
+
+    def __init__(self, prefix_bytes: int = 0) -> None:
+        """`prefix_bytes` of each frame stand before its length; the length does not count them."""
+        self._bytes = bytearray()
+        self._prefix = prefix_bytes
+        self._header = prefix_bytes + LENGTH.size
+
+    def add(self, chunk: bytes) -> None:
+        self._bytes += chunk
+
+    def take(self, max_bytes: int) -> bytes | None:
+        """The first frame with its prefix, or None while it is not whole.
+
+        Raises:
+            FramingError: it is longer than allowed.
+        """
+        size = self._size
+        if size is None:
+            return None
+        if size > max_bytes:
+            raise FramingError(f"a frame of {size} bytes, where {max_bytes} are allowed")
+        end = self._header + size
+        if len(self._bytes) < end:
+            return None
+        with memoryview(self._bytes) as view:
+            data = b"".join((view[: self._prefix], view[self._header : end]))
+        del self._bytes[:end]
+        return data
+
+    @property
+    def has_frame(self) -> bool:
+        """True if the next frame has arrived completely."""
+        size = self._size
+        return size is not None and len(self._bytes) >= self._header + size
+
+    @property
+    def is_empty(self) -> bool:
+        """True if everything that arrived has been taken."""
+        return not self._bytes
+
+    @property
+    def _size(self) -> int | None:
+        if len(self._bytes) < self._header:
+            return None
+        size: int = LENGTH.unpack_from(self._bytes, self._prefix)[0]
+        return size
 
 
 class ByteSource(Protocol):

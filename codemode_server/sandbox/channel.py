@@ -26,8 +26,7 @@ from codemode_server.domain.errors import (
 )
 from codemode_server.json_values import MAX_VALUES, size_as_json
 from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
-from codemode_server.processes.framing import FramingError
-from codemode_server.processes.stream_readers import FrameReader
+from codemode_server.processes.stream_readers import FrameReader, FramingError
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply

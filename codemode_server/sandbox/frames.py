@@ -1,6 +1,6 @@
 """The protocol between host and guest, the same for every backend: the frames of both and their limits.
 
-A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
+A frame (see `processes.stream_readers`) is UTF-8 JSON, an object with `op`.
 
     host → guest   run {id, code, limits, modules, repeat}     modules: answers to `load` that it need not ask for
                                                                repeat {key}: of its randomness
@@ -45,7 +45,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.json_values import MAX_VALUES, holds_too_many_values, json_bytes, read_json, values_at_most
-from codemode_server.processes import framing
+from codemode_server.processes.stream_readers import LENGTH, FramingError, framed
 from codemode_server.sandbox.contract import HostApi, Limits, Program, Reply
 from codemode_server.sandbox.frame_memory import memory_of
 
@@ -77,7 +77,7 @@ LineNumber = Annotated[int | None, AfterValidator(lambda line: line if line and 
 """None if no line of a program can have it."""
 
 
-class ProtocolError(framing.FramingError):
+class ProtocolError(FramingError):
     """Raised when a guest sends what no honest guest sends."""
 
 
@@ -332,7 +332,7 @@ def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes
     """
     head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})[:-1].encode() + b',"value":'
     data = json_bytes(value)
-    return framing.LENGTH.pack(len(head) + len(data) + 1) + head, data, b"}"
+    return LENGTH.pack(len(head) + len(data) + 1) + head, data, b"}"
 
 
 def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
@@ -342,4 +342,4 @@ def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
 
 def encode(frame: dict[str, Any]) -> bytes:
     """A frame with its length."""
-    return framing.frame(json_bytes(frame))
+    return framed(json_bytes(frame))

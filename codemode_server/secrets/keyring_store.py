@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
@@ -127,30 +128,23 @@ class _Failed(Exception):
         self.is_timeout = is_timeout
 
 
-class _Outcome(Generic[T]):
-    value: T
-
-
 def _bounded(call: Callable[[], T], timeout_s: float) -> T:
     """Call a function that may raise anything or never return."""
-    outcome: _Outcome[T] = _Outcome()
-    failures: list[str] = []
+    outcome: Future[T] = Future()
 
     def run() -> None:
         try:
-            outcome.value = call()
+            outcome.set_result(call())
         except Exception as error:  # noqa: BLE001 - backends come from other packages
-            # Not its text, which might hold the value.
-            failures.append(type(error).__name__)
+            outcome.set_exception(error)
 
-    thread = threading.Thread(target=run, name="keyring", daemon=True)
-    thread.start()
-    thread.join(timeout_s)
-    if thread.is_alive():
-        raise _Failed(f"it did not answer in {timeout_s:.0f} s", is_timeout=True)
-    if failures:
-        raise _Failed(f"it failed with {failures[0]}")
-    return outcome.value
+    threading.Thread(target=run, name="keyring", daemon=True).start()
+    try:
+        return outcome.result(timeout_s)
+    except TimeoutError:
+        raise _Failed(f"it did not answer in {timeout_s:.0f} s", is_timeout=True) from None
+    except Exception as error:  # noqa: BLE001 - as above; not its text, which might hold the value
+        raise _Failed(f"it failed with {type(error).__name__}") from None
 
 
 def _usable_keyring() -> Keyring | None:

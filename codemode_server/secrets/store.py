@@ -1,4 +1,5 @@
-"""The contract of a store of secrets, the names of secrets, and the commands that mend one.
+"""The contract of a store of secrets, the names of secrets, the commands that mend one, and how running products notice
+a change: by files that they watch.
 
 A name is what the person calls a secret (`github`), or `oauth/<principal>/<server>` for the tokens of a sign-in.
 References in `upstream.yaml` reach only the former.
@@ -8,9 +9,11 @@ from __future__ import annotations
 
 import re
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol
 
 from codemode_server.domain.errors import SecretUnavailable
+from codemode_server.private_files import data_folder, private_folder, replace_private
 
 FOLDER = "secrets"
 """The folder of secrets in the state folder."""
@@ -80,3 +83,24 @@ def encoded(value: str) -> bytes:
     if len(data) > MAX_VALUE_BYTES:
         raise SecretUnavailable(f"the value has more than {MAX_VALUE_BYTES:,} bytes")
     return data
+
+
+def stamp_file() -> Path:
+    """The file that is replaced with each change of a secret."""
+    return data_folder() / "secrets.changed"
+
+
+def retry_file() -> Path:
+    """The file that is replaced when the person has run the commands of a configuration by `status`."""
+    return data_folder() / "secrets.retry"
+
+
+def notify(file: Path) -> None:
+    """Have running products read their configuration again.
+
+    Raises:
+        OSError: the file can't be written.
+        NotPrivate: somebody else could write it.
+    """
+    private_folder(file.parent, "$XDG_DATA_HOME", is_readable=True)
+    replace_private(file, b"")

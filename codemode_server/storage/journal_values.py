@@ -92,14 +92,7 @@ def detail_of(decision: Decision) -> JsonValue:
     """Fields of a decision beside its reason."""
     match decision:
         case Recorded(outcome=it):
-            return {
-                "status": it.status.value,
-                "milliseconds": it.milliseconds,
-                "result_bytes": it.result_bytes,
-                "result": it.result,
-                "error": it.error,
-                "encoding": it.encoding,
-            }
+            return {name: getattr(it, name) for name in CallOutcome.__slots__}
         case Capture(result_type=result_type, asks=asks, is_reading=is_reading):
             return {"result_type": result_type, "asks": asks, "is_reading": is_reading}
         case _:

@@ -208,23 +208,14 @@ def last_of(connection: sqlite3.Connection) -> tuple[int, str]:
 
 def values_of(event: AuditEvent) -> tuple[Any, ...]:
     """The columns of an event, with the types that SQLite returns, so that the digest can be verified."""
-    milliseconds = None if event.milliseconds is None else float(event.milliseconds)
-    texts = (event.kind, event.principal.principal_id, event.session_id, event.execution_id)
-    after = (event.server, event.tool, event.decision, event.reason, event.status)
-    last = (event.payload, event.error, event.level)
-    return (
-        *map(_storable, texts),
-        float(event.at),
-        event.seq,
-        *map(_storable, after),
-        milliseconds,
-        *map(_storable, last),
+    principal, milliseconds = event.principal.principal_id, event.milliseconds
+    values = (
+        *(event.kind, principal, event.session_id, event.execution_id, float(event.at), event.seq, event.server),
+        *(event.tool, event.decision, event.reason, event.status),
+        *(None if milliseconds is None else float(milliseconds), event.payload, event.error, event.level),
     )
-
-
-def _storable(text: str | None) -> str | None:
-    """A plain string without halves of surrogate pairs, which SQLite refuses."""
-    return None if text is None else str(text).encode("utf-8", "replace").decode()
+    # Plain strings without halves of surrogate pairs, which SQLite refuses.
+    return tuple(str(it).encode("utf-8", "replace").decode() if isinstance(it, str) else it for it in values)
 
 
 def event_of(row: Sequence[Any]) -> AuditEvent:

@@ -150,13 +150,7 @@ class SqliteTokens:
         def select(connection: sqlite3.Connection) -> list[Any]:
             self._expire(connection, principal, now)
             statement = f"SELECT {_COLUMNS} FROM privacy_tokens WHERE (principal, label, number) = (?, ?, ?)"  # noqa: S608
-            rows: list[Any] = []
-            for label, number in names:
-                if (row := connection.execute(statement, (principal, label, number)).fetchone()) is not None:
-                    rows.append(row)
-                elif kind := _kind_of_deleted(connection, principal, label, number):
-                    rows.append((label, number, kind, None, 0.0, 0.0, ""))
-            return rows
+            return [row for name in names for row in connection.execute(statement, (principal, *name))]
 
         rows = await self._thread.run(select)
         return await run_sized(len(rows) > _FEW, self._known, principal, rows)
@@ -248,15 +242,6 @@ def _token_of(connection: sqlite3.Connection, principal: PrincipalId, lookup: by
             (now, principal, label, number),
         )
     return f"<{label}_{number}>"
-
-
-def _kind_of_deleted(connection: sqlite3.Connection, principal: PrincipalId, label: str, number: int) -> str | None:
-    """The kind of a token whose row was deleted: one with a higher number was made."""
-    found = connection.execute(
-        "SELECT kind FROM privacy_tokens WHERE principal = ? AND label = ? AND number > ? LIMIT 1",
-        (principal, label, number),
-    ).fetchone()
-    return str(found[0]) if found is not None else None
 
 
 def _place(principal: PrincipalId, token: str) -> str:

@@ -16,7 +16,7 @@ from codemode_server.config import LoadedSettings, load
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.watching import changes
 from codemode_server.domain.errors import SettingsError
-from codemode_server.secrets.changes import note_retry
+from codemode_server.secrets.store import notify, retry_file
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder
@@ -77,7 +77,7 @@ async def test_a_failed_command_is_run_again_once_the_person_has_seen_it_work(fo
     folder.write("open", "sesame")
     async with watching(folder.path / "upstream.yaml", since=loaded, environ=os.environ) as news:
         await _assert_silence(news)
-        note_retry()
+        notify(retry_file())
         assert await _names(news) == ["a"]
 
 

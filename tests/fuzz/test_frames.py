@@ -12,8 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codemode_server.processes.framing import FramingError
-from codemode_server.processes.stream_readers import FrameReader
+from codemode_server.processes.stream_readers import FrameReader, FramingError
 from codemode_server.sandbox.backends.microvm.wire import CONTROL, DATA, RECEIVED, Wire, WireBroken
 from codemode_server.sandbox.frames import MAX_DEPTH, ProtocolError, parse
 from tests.fuzz.strategies import (

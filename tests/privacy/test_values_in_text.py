@@ -217,16 +217,6 @@ class TestJson:
             with_values({NAME: 1, "Ann": 2}, {NAME: "Ann"})
         assert with_values({NAME: 1, "Ann": 2}, {NAME: "Bob"}) == {"Bob": 1, "Ann": 2}, "the control"
 
-    @pytest.mark.parametrize(
-        "keys", [[f"{NAME} (2)"], [NAME, f"{NAME} (12)"], [f"Mail of {NAME}", f"Mail of {NAME} (2)"]]
-    )
-    def test_a_key_that_was_made_for_a_second_key_with_the_same_token_is_refused(self, keys: list[str]) -> None:
-        """Else a tool receives `Ann (2)`, which is nobody's name."""
-        for value in (dict.fromkeys(keys, 1), [{"body": json.dumps(dict.fromkeys(keys, 1))}]):
-            with pytest.raises(NotPlaceable, match="was made for a second key that has the same privacy token"):
-                with_values(value, {NAME: "Ann"})
-        assert with_values({f"{NAME} (work)": 1}, {NAME: "Ann"}) == {"Ann (work)": 1}, "the control"
-
 
 class TestOtherTexts:
     @pytest.mark.parametrize(

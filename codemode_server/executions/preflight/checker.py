@@ -21,8 +21,7 @@ import anyio
 
 from codemode_server import temporary
 from codemode_server.processes.child_process import ChildProcess
-from codemode_server.processes.framing import FramingError
-from codemode_server.processes.stream_readers import ContentLengthReader, content_length_message
+from codemode_server.processes.stream_readers import ContentLengthReader, FramingError, content_length_message
 
 logger = logging.getLogger(__name__)
 

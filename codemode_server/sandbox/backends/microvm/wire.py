@@ -13,8 +13,7 @@ from typing import Any, Protocol
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
-from codemode_server.processes.framing import FrameBuffer, FramingError, frame
-from codemode_server.processes.stream_readers import ByteSource
+from codemode_server.processes.stream_readers import ByteSource, FrameBuffer, FramingError, framed
 
 DATA, CONTROL, RECEIVED = 0, 1, 2
 _PACKET = 64 * 2**10
@@ -112,7 +111,7 @@ class Wire:
         """Send one packet, shielded from cancellation, since nothing could be read after half a packet."""
         async with self._sending:
             with anyio.move_on_after(_SEND_SECONDS, shield=True) as patience:
-                await self._or_break(self._stream.send(bytes([kind]) + frame(data)))
+                await self._or_break(self._stream.send(bytes([kind]) + framed(data)))
             if patience.cancelled_caught:
                 self.is_broken = True
         if self.is_broken:

@@ -11,8 +11,7 @@ import anyio
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.processes.child_process import ChildProcess, OutputTail
-from codemode_server.processes.framing import FramingError, frame
-from codemode_server.processes.stream_readers import FrameReader
+from codemode_server.processes.stream_readers import FrameReader, FramingError, framed
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.sandbox.contract import Program
@@ -122,7 +121,7 @@ class Worker:
             "file_bytes": instance.file_mb * 2**20,
             "folders": folders,
         }
-        await self._send(frame(b"") + frames.encode(settings))
+        await self._send(framed(b"") + frames.encode(settings))
 
     async def begin(self) -> Instance:
         """Wait until the instance waits for its program, and return its parameters.
@@ -131,7 +130,7 @@ class Worker:
             SandboxUnavailable: it is dead, and the program has not run.
         """
         self._is_ready = False
-        await self._send(frame(b""))
+        await self._send(framed(b""))
         try:
             with anyio.fail_after(_START_SECONDS):
                 await self._read_signal()

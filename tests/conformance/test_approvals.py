@@ -1,4 +1,4 @@
-"""What every store of approvals does; each implementation passes all of it."""
+"""What a store of approvals does, run over the one on SQLite."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
-from tests.memory.approvals import MemoryApprovals
 
 LOCAL = Principal(PrincipalId("default"))
 SOMEBODY = Principal(PrincipalId("somebody"))
@@ -49,11 +48,8 @@ YES = ApprovalAnswer(True, channel="elicitation", answered_at=NOW + 1)
 NO = ApprovalAnswer(False, AnswerScope.CALL, "wrong repository ✓", "command", NOW + 2)
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ApprovalStore]:
-    if request.param == "memory":
-        yield MemoryApprovals()
-        return
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[ApprovalStore]:
     thread = DatabaseThread(tmp_path)
     yield SqliteApprovals(thread, JournalCipher(tmp_path))
     thread.close()

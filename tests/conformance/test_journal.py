@@ -1,4 +1,4 @@
-"""What every journal promises, run over all of them: the one on SQLite and the one in memory."""
+"""What a journal promises, run over the one on SQLite."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from codemode_server.gateway.journal import Journal
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from tests.memory.journal import MemoryJournal
 
 X1 = ExecutionId("x1")
 LOCAL = Principal(PrincipalId("default"))
@@ -42,11 +41,8 @@ NOW = 1_000_000.0
 SUCCEEDED = CallOutcome(CallStatus.SUCCEEDED, 12.5, 9, {"id": 7}, encoding="blocks")
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
-    if request.param == "memory":
-        yield MemoryJournal(clock=lambda: NOW)
-        return
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
     thread = DatabaseThread(tmp_path)
     yield SqliteJournal(thread, JournalCipher(tmp_path), clock=lambda: NOW)
     thread.close()

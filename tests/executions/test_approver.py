@@ -1,10 +1,11 @@
-"""Who answers a question, once and for whom: the approver with a store in memory and channels that a test holds."""
+"""Who answers a question, once and for whom: the approver with its store and channels that a test holds."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,7 +13,7 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer
+from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.calls import Allow, Ask, Deny, ToolCall, arguments_digest
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
@@ -21,7 +22,9 @@ from codemode_server.domain.tools import ToolDefinition, UpstreamListing, Upstre
 from codemode_server.executions.approvals.approver import PersonApprover
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.targets import ToolTarget
-from tests.memory.approvals import MemoryApprovals
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
 
 ASK = Ask("rule 1 of permissions.rules (ask: github)")
 YES = ApprovalAnswer(True, channel="test")
@@ -104,9 +107,26 @@ class Asking:
         self.tasks.start_soon(approve)
 
 
+class Store(SqliteApprovals):
+    """Raises `failure` from `answer` while one is set."""
+
+    failure: Exception | None = None
+
+    async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> Approval | None:
+        if self.failure is not None:
+            raise self.failure
+        return await super().answer(approval_id, answer)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(DatabaseThread(tmp_path)) as thread:
+        yield Store(thread, JournalCipher(tmp_path))
+
+
 @asynccontextmanager
-async def asking(*channels: Any, store: MemoryApprovals | None = None) -> AsyncIterator[Asking]:
-    approver = PersonApprover(store or MemoryApprovals(), LiveConfig(), channels)
+async def asking(store: Store, *channels: Any) -> AsyncIterator[Asking]:
+    approver = PersonApprover(store, LiveConfig(), channels)
     async with approver.open(), anyio.create_task_group() as tasks:
         yield Asking(approver, tasks)
         tasks.cancel_scope.cancel()
@@ -119,10 +139,10 @@ async def settled(it: Asking, count: int = 1) -> list[Allow | Deny]:
     return [it.decisions[number] for number in sorted(it.decisions)]
 
 
-async def test_all_channels_are_asked_the_first_answer_holds_and_the_others_are_withdrawn() -> None:
+async def test_all_channels_are_asked_the_first_answer_holds_and_the_others_are_withdrawn(store: Store) -> None:
     first, second = Channel(), Channel()
     calls = execution()
-    async with asking(first, Broken(), second) as it:
+    async with asking(store, first, Broken(), second) as it:
         it.begin(calls, call(calls, owner="ada"))
         await first.wait_for(1)
         await second.wait_for(1)
@@ -132,9 +152,9 @@ async def test_all_channels_are_asked_the_first_answer_holds_and_the_others_are_
     assert [one.approval_id for one in first.withdrawn] == [first.asked[0].approval_id]
 
 
-async def test_a_call_that_an_earlier_answer_covers_counts_as_one_about_which_nobody_is_asked() -> None:
+async def test_a_call_that_an_earlier_answer_covers_counts_as_one_about_which_nobody_is_asked(store: Store) -> None:
     channel, calls = Channel(), execution()
-    async with asking(channel) as it:
+    async with asking(store, channel) as it:
         it.begin(calls, call(calls, number=0))
         await channel.wait_for(1)
         channel.answer(0, replace(YES, scope=AnswerScope.EXECUTION))
@@ -145,11 +165,11 @@ async def test_a_call_that_an_earlier_answer_covers_counts_as_one_about_which_no
     assert it.questions == {0}
 
 
-async def test_a_program_that_runs_again_uses_the_answer_and_joins_the_open_question() -> None:
+async def test_a_program_that_runs_again_uses_the_answer_and_joins_the_open_question(store: Store) -> None:
     """After the product was killed, or ended: the first two calls were answered, the third was open."""
-    store, channel = MemoryApprovals(), Channel()
+    channel = Channel()
     calls = execution()
-    async with asking(channel, store=store) as it:
+    async with asking(store, channel) as it:
         for number in range(3):
             it.begin(calls, call(calls, number=number))
         await channel.wait_for(3)
@@ -159,7 +179,7 @@ async def test_a_program_that_runs_again_uses_the_answer_and_joins_the_open_ques
         open_question = channel.asked[2].approval_id
         it.approver._is_ending = True
     again, second = execution(), Channel()
-    async with asking(second, store=store) as it:
+    async with asking(store, second) as it:
         for number in range(3):
             it.begin(again, call(again, number=number))
         await second.wait_for(1)
@@ -172,11 +192,11 @@ async def test_a_program_that_runs_again_uses_the_answer_and_joins_the_open_ques
 
 
 @pytest.mark.parametrize("outlives", [True, False])
-async def test_a_question_outlives_its_program_if_that_will_run_again(*, outlives: bool) -> None:
-    store, channel = MemoryApprovals(), Channel()
+async def test_a_question_outlives_its_program_if_that_will_run_again(store: Store, *, outlives: bool) -> None:
+    channel = Channel()
     calls = execution()
     calls.approvals.outlive_program = outlives
-    async with asking(channel, store=store) as it:
+    async with asking(store, channel) as it:
         it.begin(calls, call(calls, owner="ada"))
         await channel.wait_for(1)
         it.tasks.cancel_scope.cancel()
@@ -194,10 +214,10 @@ async def test_a_question_outlives_its_program_if_that_will_run_again(*, outlive
     ids=["the same tool", "a changed definition", "another reason as well", "another program"],
 )
 async def test_an_answer_for_the_program_holds_for_its_tool_as_it_was(
-    other: Callable[[ExecutionCalls], tuple[Any, ...]], *, is_asked: bool
+    store: Store, other: Callable[[ExecutionCalls], tuple[Any, ...]], *, is_asked: bool
 ) -> None:
     channel, calls = Channel(), execution()
-    async with asking(channel) as it:
+    async with asking(store, channel) as it:
         it.begin(calls, call(calls, owner="ada"))
         await channel.wait_for(1)
         channel.answer(0, replace(YES, scope=AnswerScope.EXECUTION))
@@ -214,8 +234,8 @@ def _of(calls: ExecutionCalls) -> tuple[Any, ...]:
     return calls, call(calls, owner="ada"), target(), ASK
 
 
-async def test_a_call_is_not_sent_if_the_answer_can_not_be_stored() -> None:
-    store, channel, calls = MemoryApprovals(), Channel(), execution()
+async def test_a_call_is_not_sent_if_the_answer_can_not_be_stored(store: Store) -> None:
+    channel, calls = Channel(), execution()
     approver = PersonApprover(store, LiveConfig(), [channel])
     failures: list[JournalUnavailable] = []
 

@@ -32,7 +32,7 @@ from codemode_server.settings import Settings
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import SqliteObservedTypeStore
-from tests.memory.journal import MemoryJournal
+from tests.memory.journal import NoJournal
 from tests.memory.upstreams import MemoryUpstreams
 
 SECRET = "ghp_0123456789abcdef"
@@ -77,7 +77,7 @@ class Product:
         self.gateway = Gateway(
             catalog=self.catalog,
             upstreams=self.upstream,
-            journal=MemoryJournal(),
+            journal=NoJournal(),
             config=config,
             learning=self.learning,
         )

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codemode_server import untrusted_files
-from codemode_server.processes.run_folder import RunFolder, abandoned
+from codemode_server.processes.file_lock import RunFolder, abandoned
 
 _PREFIX = "codemode-"
 _SWEEP_SECONDS = 60.0

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.processes.run_folder import RunFolder, abandoned
+from codemode_server.processes.file_lock import RunFolder, abandoned
 
 KILLED = """
 import os, sys, pathlib
 from codemode_server import temporary
-from codemode_server.processes.run_folder import RunFolder
+from codemode_server.processes.file_lock import RunFolder
 own = RunFolder.make(pathlib.Path(sys.argv[1]), "run-")
 (own.path / "file").write_text("x")
 os.kill(os.getpid(), 9)

@@ -2,7 +2,7 @@
 
 An artifact has an owner, a session of a principal, and other owners can't find out that it exists. Sessions that end
 with one request (see `front.sessions`) get no list: there, knowing the exact name is enough, since the id of an
-execution can't be guessed. Files are in a folder of this run (see `processes.run_folder`); a folder that a killed run
+execution can't be guessed. Files are in a folder of this run (see `processes.file_lock`); a folder that a killed run
 left is removed. Past its bounds the oldest item goes first.
 """
 
@@ -24,7 +24,7 @@ from typing import Literal
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Owner, Principal
 from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
-from codemode_server.processes.run_folder import RunFolder, abandoned
+from codemode_server.processes.file_lock import RunFolder, abandoned
 from codemode_server.sandbox.contract import Reply
 
 Kind = Literal["json", "text", "file", "calls"]

@@ -46,7 +46,7 @@ from codemode_server.gateway.targets import CallTarget, ResourceTarget, title_of
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy.findings import Finding, Findings
-from codemode_server.privacy.replacing import TokensOf, replaced, tokens_in_any_case
+from codemode_server.privacy.replacing import TokensOf, replaced, tokens_in
 from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy.values_in_text import NotPlaceable
 from codemode_server.privacy_settings import PrivacySettings, ProtectionMode
@@ -106,7 +106,7 @@ class CallPrivacy:
         if (tokens := self._map) is None or isinstance(target, ResourceTarget):  # a token in a URI is no value
             return None
         has_many = is_large(arguments)
-        named = await run_sized(has_many, tokens_in_any_case, arguments)
+        named = await run_sized(has_many, tokens_in, arguments)
         meant = {token.upper() for token in named}
         found = await tokens.find(calls.context.principal.principal_id, {*meant, *map(first_of_its_kind, meant)})
         known = {token: it for token, it in found.items() if token in named}

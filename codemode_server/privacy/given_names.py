@@ -38,11 +38,6 @@ def is_given_name(word: str) -> bool:
     return word[:1].isupper() and folded(word) in _names()
 
 
-def is_listed(word: str) -> bool:
-    """True if a folded word is a given name."""
-    return word in _names()
-
-
 def folded(name: str) -> str:
     """A name in small letters, without accents and marks."""
     text = unicodedata.normalize("NFKD", name.translate(_UNCOMPOSED))

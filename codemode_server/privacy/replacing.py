@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.domain.privacy_tokens import TOKEN, TOKEN_IN_ANY_CASE
+from codemode_server.domain.privacy_tokens import TOKEN_IN_ANY_CASE
 from codemode_server.json_values import texts_in
 from codemode_server.known_values import DistinctKeys, merged, with_spans_replaced
 from codemode_server.privacy.encodings import Wrapping, unwrapped, wrapped
@@ -62,11 +61,6 @@ def _text(text: str, found: Sequence[Finding], tokens: TokensOf) -> str:
     return with_spans_replaced(text, merged(spans)) if spans else text
 
 
-def tokens_in(value: JsonValue, form: re.Pattern[str] = TOKEN) -> set[str]:
-    """The texts in the form of a token in the texts and keys of a value."""
-    return {found[0] for text in texts_in(value) if "<" in text for found in form.finditer(text)}
-
-
-def tokens_in_any_case(value: JsonValue) -> set[str]:
-    """As `tokens_in`, with those that are written in small letters too, as they are written."""
-    return tokens_in(value, TOKEN_IN_ANY_CASE)
+def tokens_in(value: JsonValue) -> set[str]:
+    """The texts in the form of a token in the texts and keys of a value, as they are written, in any letter case."""
+    return {found[0] for text in texts_in(value) if "<" in text for found in TOKEN_IN_ANY_CASE.finditer(text)}

@@ -126,14 +126,9 @@ def normal_form(kind: str, value: str, regions: tuple[str, ...]) -> str:
             except ValueError:
                 return text
         case Kind.EMAIL | Kind.NAME | Kind.ADDRESS:
-            return spelling(text)
+            return " ".join(text.lower().split())
         case _:
             return text
-
-
-def spelling(text: str) -> str:
-    """A text without what its letter case and white space say."""
-    return " ".join(unicodedata.normalize("NFC", text).lower().split())
 
 
 def _phone(text: str, regions: tuple[str, ...]) -> str:

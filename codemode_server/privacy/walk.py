@@ -11,7 +11,6 @@ import datetime
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
@@ -168,8 +167,7 @@ class _Builder:
         if is_birth and (date := _date_in_parts(item)):
             self._add(date, path, around)
             return
-        keys = tuple(item)
-        is_person = _are_of_person(keys) if len(keys) <= _MAX_COLUMNS else any(map(describes_person, keys))
+        is_person = any(map(describes_person, item))
         if is_person and isinstance(full := item.get("full_name"), str) and "/" in full:  # of a repository
             is_person = any(map(describes_person, item.keys() - {"full_name"}))
         label, columns_key, columns = _label_of(item), "", around.columns
@@ -177,7 +175,7 @@ class _Builder:
             if key in item and (names := _column_names(item[key])):
                 columns_key, columns = key, names
                 break
-        is_indexed = all(map(str.isdecimal, keys))
+        is_indexed = all(map(str.isdecimal, item))
         depth = around.depth + 1
         for key, child in item.items():
             place, name, beside = (path, key), key, is_person
@@ -254,11 +252,6 @@ def _date_in_parts(item: dict[str, Any]) -> str:
 
 def _is_cell(item: Any) -> bool:
     return not isinstance(item, list) and (not isinstance(item, dict) or not _VALUE_KEYS.isdisjoint(item))
-
-
-@lru_cache(2048)
-def _are_of_person(keys: tuple[str, ...]) -> bool:
-    return any(map(describes_person, keys))
 
 
 def _is_searched(key: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
-from codemode_server.processes.run_folder import RunFolder, abandoned
+from codemode_server.processes.file_lock import RunFolder, abandoned
 from codemode_server.storage.database import Database
 from codemode_server.storage.sqlite_audit import append_values, values_of
 
@@ -46,13 +46,6 @@ def settle_interrupted(database: Database, ownership: Ownership, now: float) -> 
             owner.release()
             raise
         owner.remove()
-    with database.use() as connection:
-        rows = connection.execute(
-            "SELECT DISTINCT owner FROM journal_executions WHERE ended_at IS NULL AND owner IS NOT NULL"
-        ).fetchall()
-    # Owners without a folder: somebody removed it, or the database was restored.
-    for name in ownership.gone(name for (name,) in rows):
-        _settle(database, "owner = ?", name, now)
 
 
 def settle_before_reading(folder: Path) -> None:
@@ -102,8 +95,6 @@ class Ownership:
     def __init__(self, state_folder: Path) -> None:
         self._state_folder = state_folder
         self._own: RunFolder | None = None
-        self._names: set[str] = set()
-        """All names of this product: it takes a new one if somebody removed the folder while executions run."""
 
     def name(self) -> str | None:
         """The owner to record with an execution; None if no folder can be locked."""
@@ -114,19 +105,12 @@ class Ownership:
             except (OSError, NotPrivate) as error:
                 logger.debug("executions are recorded without an owner: %s", error)
                 return None
-            self._names.add(self._own.path.name)
         return self._own.path.name
 
     def dead(self) -> Iterator[RunFolder]:
         """Locks and returns the folders of killed products, which are named after their owners. Raises `NotPrivate`,
         `OSError`: the parent folder cannot be used."""
         return abandoned(self._parent())
-
-    def gone(self, owners: Iterable[str]) -> list[str]:
-        """The owners that have no folder. Read `owners` from the journal before calling this: a product makes its
-        folder before it records anything. Raises `NotPrivate`, `OSError`: the parent folder cannot be used."""
-        there = {path.name for path in self._parent().iterdir()} | self._names
-        return [owner for owner in owners if owner not in there]
 
     def _parent(self) -> Path:
         return private_subfolder(private_folder(self._state_folder, is_readable=True), "running")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ EXECUTION_COLUMNS = (
     "execution_id, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, calls,"
     " milliseconds, is_dry_run, applies, description"
 )
-READ_SEED = "SELECT seed FROM journal_executions WHERE principal = :principal AND execution_id = :execution_id"
 
 
 class JournalCipher(PrivateCipher):
@@ -30,29 +28,6 @@ class JournalCipher(PrivateCipher):
         super().__init__(
             folder / KEY_NAME, "the journal's key", "arguments and results of past calls", JournalUnavailable
         )
-
-
-def to_row(
-    record: ExecutionRecord, *, code: bytes | None, error: bytes | None, description: bytes | None
-) -> tuple[Any, ...]:
-    """The values of the columns; texts encrypted."""
-    return (
-        record.execution_id,
-        record.principal.principal_id,
-        record.session.session_id,
-        record.session.is_ephemeral,
-        record.level,
-        record.status,
-        record.started_at,
-        code,
-        record.ended_at,
-        error,
-        record.calls,
-        record.milliseconds,
-        record.is_dry_run,
-        record.applies,
-        description,
-    )
 
 
 def to_record(row: Sequence[Any], decrypted: Callable[[bytes | str | None, str], str | None]) -> ExecutionRecord:
@@ -75,17 +50,6 @@ def to_record(row: Sequence[Any], decrypted: Callable[[bytes | str | None, str],
         ExecutionId(applies) if applies else None,
         decrypted(description, f"{name}/description"),
     )
-
-
-def applying(connection: sqlite3.Connection, record: ExecutionRecord) -> ExecutionId | None:
-    """The execution that applies the same dry run as this one, which is about to begin."""
-    if record.applies is None:
-        return None
-    row = connection.execute(
-        "SELECT execution_id FROM journal_executions WHERE principal = ? AND applies = ?",
-        (record.principal.principal_id, record.applies),
-    ).fetchone()
-    return None if row is None else ExecutionId(row[0])
 
 
 def detail_of(decision: Decision) -> JsonValue:
@@ -112,14 +76,3 @@ def to_decision(name: str, reason: str, detail: JsonValue) -> Decision:
             return Capture(reason=reason, **detail)
         case _:
             return Deny(reason)
-
-
-def from_repeat(repeat: Repeat) -> JsonValue:
-    """Seed and build as they are stored."""
-    return [repeat.seed.hex(), repeat.build]
-
-
-def to_repeat(value: JsonValue) -> Repeat:
-    """The value that `from_repeat` made."""
-    seed, build = value
-    return Repeat(bytes.fromhex(seed), build=build)

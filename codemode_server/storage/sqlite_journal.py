@@ -31,15 +31,10 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import (
     EXECUTION_COLUMNS,
-    READ_SEED,
     JournalCipher,
-    applying,
     detail_of,
-    from_repeat,
     to_decision,
     to_record,
-    to_repeat,
-    to_row,
 )
 
 _MAX_NAME_CHARACTERS = 1_000
@@ -87,21 +82,31 @@ class SqliteJournal:
         self._bytes[record.execution_id] = _ROW_BYTES + len(record.code or "")
 
         def insert(connection: sqlite3.Connection) -> ExecutionId | None:
-            if (other := applying(connection, record)) is not None:
-                return other
+            if record.applies is not None:
+                rows = connection.execute(
+                    "SELECT execution_id FROM journal_executions WHERE principal = ? AND applies = ?",
+                    (record.principal.principal_id, record.applies),
+                ).fetchall()
+                if rows:
+                    return ExecutionId(rows[0][0])
+            row = {
+                "execution_id": record.execution_id,
+                "principal": record.principal.principal_id,
+                "session_id": record.session.session_id,
+                "is_ephemeral": record.session.is_ephemeral,
+                "level": record.level,
+                "status": record.status,
+                "started_at": record.started_at,
+                "is_dry_run": record.is_dry_run,
+                "applies": record.applies,
+                "owner": owner,
+                "code": self._encrypted(record.code, f"{record.execution_id}/code"),
+                "description": self._encrypted(record.description, f"{record.execution_id}/description"),
+                "seed": self._encrypted(repeat and [repeat.seed.hex(), repeat.build], f"{record.execution_id}/seed"),
+            }
             connection.execute(
-                f"INSERT INTO journal_executions ({EXECUTION_COLUMNS}, owner, seed)"  # noqa: S608
-                f" VALUES ({placeholders(EXECUTION_COLUMNS.count(',') + 1)}, ?, ?)",
-                (
-                    *to_row(
-                        record,
-                        code=self._encrypted(record.code, f"{record.execution_id}/code"),
-                        error=self._encrypted(record.error, f"{record.execution_id}/error"),
-                        description=self._encrypted(record.description, f"{record.execution_id}/description"),
-                    ),
-                    owner,
-                    self._encrypted(repeat and from_repeat(repeat), f"{record.execution_id}/seed"),
-                ),
+                f"INSERT INTO journal_executions ({', '.join(row)}) VALUES ({placeholders(len(row))})",  # noqa: S608
+                (*row.values(),),
             )
             return None
 
@@ -144,25 +149,14 @@ class SqliteJournal:
         milliseconds: float,
     ) -> None:
         size = self._bytes.pop(execution_id, None)
-        ended_at = self._clock()
+        ended_at, place = self._clock(), f"{execution_id}/error"
 
         def update(connection: sqlite3.Connection) -> None:
             self._raise_unwritten(execution_id)
             connection.execute(
-                # Another product may have marked it as interrupted, if somebody removed the folder of this one.
                 "UPDATE journal_executions SET ended_at = ?, status = ?, error = ?, calls = ?,"
-                " milliseconds = coalesce(milliseconds, 0) + ?, bytes = ?"
-                " WHERE execution_id = ? AND (ended_at IS NULL OR status = ?)",
-                (
-                    ended_at,
-                    status,
-                    self._encrypted(error, f"{execution_id}/error"),
-                    calls,
-                    milliseconds,
-                    size,
-                    execution_id,
-                    ExecutionStatus.INTERRUPTED,
-                ),
+                " milliseconds = coalesce(milliseconds, 0) + ?, bytes = ? WHERE execution_id = ? AND ended_at IS NULL",
+                (ended_at, status, self._encrypted(error, place), calls, milliseconds, size, execution_id),
             )
 
         try:
@@ -273,13 +267,15 @@ class SqliteJournal:
         return await run_large(self._call_records, execution_id, rows)
 
     async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
-        rows = await self._thread.rows(READ_SEED, {"principal": principal.principal_id, "execution_id": execution_id})
-        if not rows or rows[0][0] is None:
-            return None
+        rows = await self._thread.rows(
+            "SELECT seed FROM journal_executions WHERE principal = ? AND execution_id = ? AND seed IS NOT NULL",
+            (principal.principal_id, execution_id),
+        )
         try:
-            return to_repeat(self._decrypted(rows[0][0], f"{execution_id}/seed"))
+            seed, build = self._decrypted(rows[0][0], f"{execution_id}/seed") if rows else ("", "")
         except ValueUnreadable:
             return None
+        return Repeat(bytes.fromhex(seed), build=build) if seed else None
 
     def _raise_unwritten(self, execution_id: ExecutionId) -> None:
         if error := self._unwritten.get(execution_id):

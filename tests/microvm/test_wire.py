@@ -14,7 +14,7 @@ import anyio
 import anyio.abc
 import pytest
 
-from codemode_server.processes.framing import FrameBuffer
+from codemode_server.processes.stream_readers import FrameBuffer
 from codemode_server.sandbox.backends.microvm.wire import Wire, WireBroken
 
 HEADER = struct.Struct(">BI")

@@ -118,21 +118,13 @@ def test_an_address_without_a_domain_is_found_in_a_field_of_addresses(detector: 
     assert kinds(detector.in_value({"package": "types@node", "shell": "root@web1", "email": "none"})) == {}
 
 
-def test_the_name_of_a_product_is_not_a_persons(detector: Detector) -> None:
-    assert kinds(detector.in_value({"name": "Desk Lamp", "price": 12})) == {}
-    assert kinds(detector.in_value({"name": "Jane Roe", "email": "j@x.org"})) == {
-        "Jane Roe": Kind.NAME,
-        "j@x.org": Kind.EMAIL,
-    }, "the control"
-
-
 @pytest.mark.parametrize("name", ["Olga Baker", "Chloé de la Cour", "Lovelace, Ann", "Ana-Maria O'Neil", "MARÍA LÓPEZ"])
 def test_a_given_name_tells_a_person_without_other_fields(detector: Detector, name: str) -> None:
     assert kinds(detector.in_value({"id": 7, "name": name})) == {name: Kind.NAME}
 
 
 @pytest.mark.parametrize(
-    "name", ["Mobile App", "Growth Team", "May Report", "Virginia Office", "ann lee", "Ann", "v2 Ann"]
+    "name", ["Desk Lamp", "Mobile App", "Growth Team", "May Report", "Virginia Office", "ann lee", "Ann", "v2 Ann"]
 )
 def test_other_names_are_those_of_things(detector: Detector, name: str) -> None:
     assert kinds(detector.in_value({"id": 7, "name": name})) == {}
@@ -194,7 +186,7 @@ def test_of_findings_that_overlap_the_surer_one_stays_and_of_equally_sure_ones_t
     assert kinds(detector.in_value("password: jane@example.org.")) == {"jane@example.org": Kind.EMAIL}
     own = Detector(DetectionSettings(patterns={"short": r"AB-\d{4}", "long": r"AB-\d{4}-\d\d"}))
     assert kinds(own.in_value("AB-1234-56")) == {"AB-1234-56": "long"}
-    assert kinds(own.in_value("AB-1234 AB-1234-56")) == {"AB-1234": "short", "AB-1234-56": "long"}
+    assert kinds(own.in_value("AB-1234 AB-1234-56 AB-12")) == {"AB-1234": "short", "AB-1234-56": "long"}
 
 
 @pytest.mark.parametrize(
@@ -229,22 +221,11 @@ def test_a_short_key_may_be_the_number_of_a_person(detector: Detector, key: str)
     assert [(it.value, it.is_key) for it in found] == [(key, True)]
 
 
-def test_thresholds_are_per_kind() -> None:
-    text = "j@x.org from 84.12.99.44"
-    off = Detector(DetectionSettings(thresholds={Kind.IP: 1.1}))
-    assert kinds(Detector().in_value(text)) == {"j@x.org": Kind.EMAIL, "84.12.99.44": Kind.IP}, "the control"
-    assert kinds(off.in_value(text)) == {"j@x.org": Kind.EMAIL}
-
-
-def test_allowed_values_are_no_findings() -> None:
-    allowing = Detector(DetectionSettings(allowed=("support@ourcompany.com", "*@partner.example")))
-    text = "Support@OurCompany.com, ann@partner.example, ann@partner.example.org"
-    assert kinds(allowing.in_value(text)) == {"ann@partner.example.org": Kind.EMAIL}
-
-
-def test_own_patterns_have_kinds_of_their_own() -> None:
-    own = Detector(DetectionSettings(patterns={"employee": r"\bEMP-[0-9]{6}\b"}))
-    assert kinds(own.in_value("EMP-004711, EMP-12, XEMP-004712")) == {"EMP-004711": "employee"}
+def test_thresholds_are_per_kind_and_allowed_values_are_no_findings() -> None:
+    text = "j@x.org from 84.12.99.44, J@X.Partner.example"
+    settings = DetectionSettings(thresholds={Kind.IP: 1.1}, allowed=("*@x.partner.example", "none@x.org"))
+    assert kinds(Detector().in_value(text)).keys() == {"j@x.org", "84.12.99.44", "J@X.Partner.example"}, "the control"
+    assert kinds(Detector(settings).in_value(text)) == {"j@x.org": Kind.EMAIL}
 
 
 def test_a_value_beyond_the_bounds_is_incomplete(detector: Detector) -> None:

@@ -144,16 +144,6 @@ class TestBounds:
 
 
 async def gone(pid: int) -> None:
-    """Wait until there is no such process, or only its entry is left for its parent to take."""
     with anyio.fail_after(10):
-        while True:
-            if _state(pid) in ("", "Z"):
-                return
+        while not is_gone(pid):
             await anyio.sleep(0.02)
-
-
-def _state(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""

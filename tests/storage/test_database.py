@@ -14,8 +14,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import anyio
-
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.schema import VERSION
 from tests.behaviour.product import configuration, in_memory, office, over_stdio
@@ -131,20 +129,3 @@ len(list_issues(repo="a/b"))
             },
         ],
     ]
-
-
-async def test_two_products_on_one_record_do_not_disturb_each_other(tmp_path: Path) -> None:
-    path = configuration(tmp_path, office(tmp_path, "github"))
-    program = "from servers.github import list_issues\nsum(len(list_issues(repo='a/b')) for _ in range(20))"
-    async with over_stdio(path) as one, over_stdio(path) as other:
-        answers: list[Any] = []
-
-        async def run(host: Any) -> None:
-            answers.append((await host.run(program)).value)
-
-        async with anyio.create_task_group() as tasks:
-            for host in (one, other) * 2:
-                tasks.start_soon(run, host)
-    assert answers == [100] * 4
-    assert rows(tmp_path / "state", "SELECT status, count(*) FROM journal_calls GROUP BY status") == [("succeeded", 80)]
-    assert rows(tmp_path / "state", "SELECT count(DISTINCT session_id), count(*) FROM journal_executions") == [(2, 4)]

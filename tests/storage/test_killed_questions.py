@@ -87,24 +87,12 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Killed:
     return Killed(tmp_path)
 
 
-def test_the_question_is_listed_before_and_after_the_next_product_starts(
+def test_the_question_is_listed_before_and_after_and_a_resumed_program_joins_it_and_writes_once(
     killed: Killed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def restart() -> None:
-        async with killed.next_product():
-            pass
-
-    for _ in range(2):
-        assert killed.command("list", "--json") == 0
-        (listed,) = json.loads(capsys.readouterr().out)
-        assert (listed["id"], listed["arguments"]) == (killed.question.approval_id, {"text": "asked"})
-        anyio.run(restart)
-    assert killed.diary() == ["before"]
-
-
-def test_a_resumed_program_joins_the_question_and_writes_once(killed: Killed) -> None:
     async def run() -> None:
         async with killed.next_product() as host:
+            assert (await anyio.to_thread.run_sync(listed)) == expected
             waiting = await killed.resumed(host)
             assert waiting.content["status"] == "waiting"
             assert [it.approval_id for it in await killed.questions()] == [killed.question.approval_id]
@@ -112,6 +100,13 @@ def test_a_resumed_program_joins_the_question_and_writes_once(killed: Killed) ->
             assert await anyio.to_thread.run_sync(killed.command, "approve", killed.question.approval_id) == 0
             assert (await killed.resumed(host)).value == [1, 2, 3]
 
+    def listed() -> tuple[str, dict[str, str]]:
+        assert killed.command("list", "--json") == 0
+        (one,) = json.loads(capsys.readouterr().out)
+        return one["id"], one["arguments"]
+
+    expected = killed.question.approval_id, {"text": "asked"}
+    assert listed() == expected
     anyio.run(run)
     assert killed.diary() == ["before", "asked", "after"]
 

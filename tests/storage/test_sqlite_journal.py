@@ -12,7 +12,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, ToolCall
@@ -201,17 +200,6 @@ class TestTheAudit:
 
 
 class TestTheJournalIsBounded:
-    async def test_ended_executions_go_after_their_hours_and_running_ones_stay(
-        self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
-    ) -> None:
-        old = SqliteJournal(thread, JournalCipher(tmp_path), clock=lambda: time.time() - 3 * 3_600)
-        await record(old, "old")
-        await record(old, "running", ends=False)
-        await record(journal, "new")
-        Upkeep(tmp_path, Ownership(tmp_path), UNBOUNDED, Retention(2 / 24, 0)).pass_once()
-        assert {it.execution_id for it in await journal.executions(LOCAL, limit=9)} == {"running", "new"}
-        assert await journal.calls(LOCAL, ExecutionId("old")) == []
-
     async def test_of_an_execution_that_takes_too_much_further_values_are_left_out(
         self, tmp_path: Path, thread: DatabaseThread
     ) -> None:
@@ -230,31 +218,6 @@ class TestTheJournalIsBounded:
 
 
 class TestWhereItCanNotBeUsed:
-    async def test_one_step_that_fails_leaves_those_that_wait_with_it(
-        self, thread: DatabaseThread, journal: SqliteJournal
-    ) -> None:
-        """They are one transaction; the others are done again without it."""
-        await journal.begin_execution(execution())
-        failures: list[str] = []
-
-        async def fail() -> None:
-            try:
-                await thread.run(lambda connection: connection.execute("SELECT * FROM missing"))
-            except JournalUnavailable as error:
-                failures.append(str(error))
-
-        async def begin(seq: int) -> None:
-            await journal.begin_call(call(seq), Allow("default"), is_read_only=True)
-
-        async with anyio.create_task_group() as tasks:
-            for seq in range(1, 30):
-                tasks.start_soon(begin, seq)
-                if seq % 10 == 0:
-                    tasks.start_soon(fail)
-        assert len(failures) == 2
-        assert "no such table" in failures[0]
-        assert [it.call.seq for it in await journal.calls(LOCAL, X1)] == list(range(1, 30))
-
     async def test_an_outcome_that_is_not_written_stops_the_next_call_and_fails_the_end(
         self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
     ) -> None:

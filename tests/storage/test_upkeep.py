@@ -7,7 +7,6 @@ Each store is filled past its bound; the control is what must still be there.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -126,31 +125,6 @@ class TestAnExecution:
         ownership.close()
         assert list((tmp_path / "running").iterdir()) == []
 
-    @pytest.mark.parametrize("is_gone", [True, False])
-    def test_whose_owner_has_no_folder_is_interrupted_at_once(self, tmp_path: Path, is_gone: bool) -> None:
-        """After a backup was restored, or `running` deleted, no folder is left whose lock could be had."""
-        ownership = Ownership(tmp_path)
-        with closing(Database(tmp_path)) as database:
-            begin_execution(database, "x1", owner=ownership)
-        if is_gone:
-            shutil.rmtree(tmp_path / "running")
-        keep(tmp_path)
-        told = rows(tmp_path, "SELECT status, error FROM journal_executions")
-        assert told == [("interrupted", INTERRUPTED) if is_gone else ("running", None)]
-        ownership.close()
-
-    def test_that_was_taken_for_dead_gets_its_true_outcome(self, tmp_path: Path) -> None:
-        """Its product lives, but somebody removed the folder with its lock."""
-        ownership = Ownership(tmp_path)
-        with closing(Database(tmp_path)) as database:
-            begin_execution(database, "x1", owner=ownership)
-            shutil.rmtree(tmp_path / "running")
-            keep(tmp_path)
-            assert rows(tmp_path, "SELECT status FROM journal_executions") == [("interrupted",)], "control"
-            end_execution(database, "x1")
-        ownership.close()
-        assert rows(tmp_path, "SELECT status, error FROM journal_executions") == [("succeeded", None)]
-
     @pytest.mark.parametrize("days", [2, 4])
     def test_without_a_known_owner_is_interrupted_after_three_days(self, tmp_path: Path, days: int) -> None:
         record(tmp_path, "x1", settled=False)
@@ -168,22 +142,16 @@ class TestByAge:
         assert names(tmp_path) == ["runs", "young"]
         assert rows(tmp_path, "SELECT execution_id FROM journal_calls ORDER BY 1") == [("runs",), ("young",)]
 
-    def test_calls_without_their_execution_are_deleted_and_others_stay(self, tmp_path: Path) -> None:
+    def test_calls_and_questions_without_their_execution_are_deleted_and_others_stay(self, tmp_path: Path) -> None:
         """A product that was taken for dead may go on calling after its execution was deleted."""
         record(tmp_path, "whole", "gone", calls=50)
+        for name in ("whole", "gone"):
+            change(tmp_path, "INSERT INTO approvals VALUES (?1, ?1, 1, 'default', 's', 1, 2, x'00', NULL, NULL)", name)
         change(tmp_path, "DELETE FROM journal_executions WHERE execution_id = 'gone'")
         assert rows(tmp_path, ORPHANS) == [(50,)], "control"
         keep(tmp_path)
         assert rows(tmp_path, "SELECT execution_id, COUNT(*) FROM journal_calls GROUP BY 1") == [("whole", 50)]
-
-    def test_the_questions_of_an_execution_are_deleted_with_it(self, tmp_path: Path) -> None:
-        record(tmp_path, "old")
-        change(tmp_path, "UPDATE journal_executions SET ended_at = 1")
-        record(tmp_path, "young")
-        for name in ("old", "young", "gone"):
-            change(tmp_path, "INSERT INTO approvals VALUES (?1, ?1, 1, 'default', 's', 1, 2, x'00', NULL, NULL)", name)
-        keep(tmp_path, Retention(90, 0))
-        assert rows(tmp_path, "SELECT approval_id FROM approvals") == [("young",)]
+        assert rows(tmp_path, "SELECT approval_id FROM approvals") == [("whole",)]
 
     @pytest.mark.parametrize("cache", CACHES, ids=lambda cache: cache[0])
     def test_what_a_cache_has_not_used_for_long_is_deleted(self, tmp_path: Path, cache: Cache) -> None:

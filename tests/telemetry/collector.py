@@ -16,6 +16,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+ATTEMPT = """def attempt(call, **arguments):
+    try:
+        call(**arguments)
+    except ToolError:
+        pass
+"""
+"""For programs of these tests: a call whose failure does not end the program."""
 KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
 
 

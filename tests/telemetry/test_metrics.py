@@ -19,8 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests import fork_server
 from tests.behaviour.product import configuration, office, over_stdio
 from tests.hosts.kit import free_port, serving, until
-from tests.telemetry.attempt import ATTEMPT
-from tests.telemetry.collector import collecting
+from tests.telemetry.collector import ATTEMPT, collecting
 
 pytestmark = pytest.mark.slow
 

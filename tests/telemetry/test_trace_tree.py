@@ -25,8 +25,7 @@ from mcp.types import RequestParamsMeta
 from tests import fork_server
 from tests.behaviour.product import UPSTREAMS, Answer, configuration, office, over_stdio
 from tests.hosts.kit import _listens, free_port, serving, until
-from tests.telemetry.attempt import ATTEMPT
-from tests.telemetry.collector import Collector, Span, collecting
+from tests.telemetry.collector import ATTEMPT, Collector, Span, collecting
 
 TRACE, HOST_SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 HTTP_SPAN = "00f067aa0ba902b7"

@@ -18,7 +18,7 @@ import anyio.to_thread
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.private_files import NotPrivate, private_folder
-from codemode_server.processes.run_folder import RunFolder, abandoned
+from codemode_server.processes.file_lock import RunFolder, abandoned
 from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox.backends.microvm import image, probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.machine import Machine, destroy
@@ -196,7 +196,7 @@ def _load_runtime() -> None:
 class Run:
     """Names and folder of one run of the product, and the cleanup after runs that crashed.
 
-    Each run has a folder under MSB_HOME (see `processes.run_folder`), and its machines are named after it. If the
+    Each run has a folder under MSB_HOME (see `processes.file_lock`), and its machines are named after it. If the
     process of a folder is dead, its machines are leftovers.
     """
 

@@ -102,7 +102,7 @@ def test_a_process_that_is_started_is_given_to_the_caller_before_the_cancellatio
 
 async def test_a_command_is_run_to_its_end_with_both_outputs() -> None:
     done = await run([sys.executable, "-c", "import sys; print(1); sys.exit('2')"], env={}, seconds=60)
-    assert (done.code, done.stdout, done.stderr) == (1, "1\n", "2\n")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "1\n", "2\n")
 
 
 async def test_a_command_that_takes_too_long_is_killed(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.privacy.encodings import TextFile, from_base64, text_of_file, to_base64
+from codemode_server.privacy.replacing import TextFile, from_base64, text_of_file, to_base64
 from codemode_server.sandbox.contract import Reply
 
 _LISTS = ("content", "contents", "messages")

@@ -149,7 +149,7 @@ def classify(
 def _card(text: str, digits: str, says: Evidence) -> float:
     if len(digits) < _MIN_CARD_DIGITS or not _CARD.fullmatch(text) or not _CARD_KINDS.fullmatch(digits):
         return 0.0
-    if not _is_valid("luhn", digits):
+    if not _validator("luhn")(digits):
         return 0.0
     if says is Kind.CARD:
         return 0.99
@@ -161,10 +161,10 @@ def _card(text: str, digits: str, says: Evidence) -> float:
 def _national(text: str, digits: str, says: Evidence) -> float:
     if says is not Against.NUMBER or not text.isdigit():
         for written, module, confidence in _WRITTEN:
-            if written.fullmatch(text) and _is_valid(module, text):
+            if written.fullmatch(text) and _validator(module)(text):
                 return 0.97 if says is Kind.NATIONAL_ID else confidence
     if says is Kind.NATIONAL_ID:
-        return 0.9 if any(_is_valid(module, text) for module in _NAMED.get(len(digits), "").split()) else 0.0
+        return 0.9 if any(_validator(module)(text) for module in _NAMED.get(len(digits), "").split()) else 0.0
     return 0.0
 
 
@@ -172,10 +172,6 @@ def _national(text: str, digits: str, says: Evidence) -> float:
 def _validator(module: str) -> Callable[[str], bool]:
     check: Callable[[str], bool] = import_module(f"stdnum.{module}").is_valid
     return check
-
-
-def _is_valid(module: str, text: str) -> bool:
-    return _validator(module)(text)
 
 
 def _phone(text: str, digits: str, says: Evidence, regions: tuple[str, ...], *, is_checked: bool) -> float:
@@ -207,7 +203,7 @@ def _code_at(text: str, at: int, evidence: EvidenceAt) -> tuple[int, str, float]
         return at + end, Kind.IBAN, 0.97
     for pattern, module, confidence in _CODES:
         found = pattern.match(text, at)
-        if found and (not module or _is_valid(module, found[0])):
+        if found and (not module or _validator(module)(found[0])):
             says = evidence(at)
             if says is Kind.NATIONAL_ID:
                 confidence = 0.97
@@ -225,7 +221,7 @@ def _iban_end(text: str) -> int:
         count += text[end].isalnum()
         end += 1
     is_whole = count == length and not text[end : end + 1].isalnum()
-    return end if length and is_whole and _is_valid("iban", text[:end]) else 0
+    return end if length and is_whole and _validator("iban")(text[:end]) else 0
 
 
 @lru_cache(256)

@@ -1,16 +1,136 @@
-"""Puts tokens in place of findings in JSON values. Pure."""
+"""Reads texts that are JSON or base64 of UTF-8, or that have escapes of URLs and HTML, and writes them again, with
+tokens in place of findings. Pure."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import codecs
+import html
+import json
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.privacy_tokens import TOKEN_IN_ANY_CASE
 from codemode_server.json_values import texts_in
 from codemode_server.known_values import DistinctKeys, merged, with_spans_replaced
-from codemode_server.privacy.encodings import Wrapping, unwrapped, wrapped
 from codemode_server.privacy.findings import Finding
+
+_MIN_BASE64_CHARACTERS = 12
+_BASE64 = re.compile(r"[A-Za-z0-9+/_\r\n-]+={0,2}[\r\n]*")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x7f]")
+_ESCAPE = re.compile(
+    r"(?:%[89A-Fa-f][0-9A-Fa-f])+|%[0-7][0-9A-Fa-f]|&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,20});"
+)
+
+
+class Wrapping(StrEnum):
+    """The syntax of a text in a JSON value. A step of a place: the finding is in the value that the text holds."""
+
+    JSON = "json"
+    BASE64 = "base64"
+
+
+def unwrapped(text: str) -> tuple[Wrapping, Any] | None:
+    """The value of a text that is JSON, or the text that one in base64 holds."""
+    if text.startswith(("{", "[", " ", "\n", "\r", "\t")):
+        stripped = text.strip()
+        if stripped[:1] in ("{", "[") and stripped[-1:] in ("}", "]"):
+            try:
+                return Wrapping.JSON, json.loads(stripped, object_pairs_hook=_object)
+            except (ValueError, RecursionError):
+                return None
+    elif len(text) >= _MIN_BASE64_CHARACTERS and " " not in text and (data := from_base64(text)) is not None:
+        try:
+            held = data.decode()
+        except UnicodeDecodeError:
+            return None
+        return (Wrapping.BASE64, held) if not _CONTROLS.search(held) else None
+    return None
+
+
+def wrapped(wrapping: Wrapping, value: Any, like: str) -> str:
+    """A value in place of the one that `unwrapped` found in `like`."""
+    if wrapping is Wrapping.BASE64:
+        return to_base64(str(value).encode(), like)
+    indent = re.search(r"\n([ \t]+)", like)
+    separators = None if indent or '": ' in like else (",", ":")
+    return json.dumps(value, ensure_ascii=like.isascii(), indent=indent[1] if indent else None, separators=separators)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key is there twice")
+    return made
+
+
+class TextFile(NamedTuple):
+    """A text as it was read from bytes."""
+
+    text: str
+    encoding: str
+
+    def bytes_of(self, text: str) -> bytes:
+        """Another text in the encoding of this one."""
+        return text.encode(self.encoding, "surrogateescape" if self.encoding == "utf-8" else "replace")
+
+
+def text_of_file(data: bytes) -> TextFile | None:
+    """The text of a file in UTF-8, in UTF-16 with a mark of its byte order, or in an encoding of one byte for each
+    letter, which is read as Latin-1; None if it is binary. Few wrong bytes make no other file of one in UTF-8."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16-le" if data.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
+        try:
+            return TextFile(data.decode(encoding), encoding)
+        except UnicodeDecodeError:
+            return None
+    if b"\0" in data:
+        return None
+    text = data.decode("utf-8", "surrogateescape")
+    wrong = 0 if data.isascii() else sum("\udc80" <= it <= "\udcff" for it in text)
+    is_utf8 = not wrong or 2 * wrong <= sum(it > "\x7f" for it in text)
+    return TextFile(text, "utf-8") if is_utf8 else TextFile(data.decode("latin-1"), "latin-1")
+
+
+def from_base64(text: str) -> bytes | None:
+    """The data of base64, in either alphabet and with line breaks; None if the text is no base64."""
+    if not _BASE64.fullmatch(text):
+        return None
+    plain = text.replace("\n", "").replace("\r", "").rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except binascii.Error:
+        return None
+
+
+def to_base64(data: bytes, like: str) -> str:
+    """Base64 in the alphabet of another one, in one line."""
+    return (base64.urlsafe_b64encode if "-" in like or "_" in like else base64.b64encode)(data).decode()
+
+
+Shifts = Sequence[tuple[int, int]]
+"""Places in a text without escapes, in order, each with its place in the text that has them."""
+
+
+def without_escapes(text: str) -> tuple[str, Shifts]:
+    """A text with the characters that escapes of URLs and HTML stand for, each escape undone once."""
+    pieces, shifts, place, length = list[str](), list[tuple[int, int]](), 0, 0
+    for found in _ESCAPE.finditer(text):
+        meant = unquote(found[0]) if found[0][0] == "%" else html.unescape(found[0])
+        if meant == found[0] or "\ufffd" in meant:
+            continue
+        pieces += [text[place : found.start()], meant]
+        length += found.start() - place
+        shifts += [(length, found.start()), (length + len(meant), found.end())]
+        length += len(meant)
+        place = found.end()
+    return ("".join((*pieces, text[place:])), shifts) if shifts else (text, [])
+
 
 TokensOf = Mapping[tuple[str, str], str]
 """Kind and value of a finding → its token."""

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.privacy.encodings import Shifts, Wrapping, unwrapped, without_escapes
 from codemode_server.privacy.fields import describes_person, field_evidence, has_evidence, is_document_field
 from codemode_server.privacy.findings import MAX_DEPTH, MAX_VALUES, Kind, Place
+from codemode_server.privacy.replacing import Shifts, Wrapping, unwrapped, without_escapes
 
 _SEPARATOR = "\x00"
 _MIN_NUMBER = 100_000
@@ -31,19 +31,8 @@ _RULE = re.compile(r"[|+=: \t─═┼╪├┤╞╡╠╣╬│║-]{3,}")
 _MAX_LINES_BEFORE = 5
 """Lines or rows that may stand above a header: a title, an empty line."""
 _COLUMN = re.compile(r"[^\W\d_][\w .()/#%:*?'’-]{0,60}|")
-_LABEL_KEYS = (
-    "name",
-    "key",
-    "field",
-    "label",
-    "property",
-    "title",
-    "question",
-    "header",
-    "fieldName",
-    "field_name",
-    "type",
-)
+_LABEL_KEYS_LIST = "name key field label property title question header fieldName field_name type"
+_LABEL_KEYS = tuple(_LABEL_KEYS_LIST.split())
 _VALUE_KEYS_LIST = (
     "value values answer answers val content data text raw formatted rich_text plain_text v displayValue"
     " display_value formattedValue stringValue string_value userEnteredValue effectiveValue rawValue raw_value"

@@ -8,9 +8,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from subprocess import DEVNULL, PIPE
+from subprocess import DEVNULL, PIPE, CompletedProcess
 from typing import IO
 
 import anyio
@@ -173,17 +172,9 @@ class ChildProcess:
                 await anyio.sleep(_POLL_S)
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """How a command ended, with the last 4 MiB of each output."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-
-async def run(command: Sequence[str], *, env: Mapping[str, str], seconds: float) -> Finished:
-    """Run a command without input; it is killed when this is cancelled or takes too long.
+async def run(command: Sequence[str], *, env: Mapping[str, str], seconds: float) -> CompletedProcess[str]:
+    """Run a command without input; it is killed when this is cancelled or takes too long. Of each output the last 4 MiB
+    are held.
 
     It stays in our process group, so that a terminal's Ctrl-C reaches it.
 
@@ -201,7 +192,7 @@ async def run(command: Sequence[str], *, env: Mapping[str, str], seconds: float)
             code = await child.wait()
     finally:
         await child.kill()
-    return Finished(code, *(output.data.decode(errors="replace") for output in outputs))
+    return CompletedProcess(command, code, *(output.data.decode(errors="replace") for output in outputs))
 
 
 def start_blocking(

@@ -8,7 +8,6 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.privacy_tokens import TOKEN, KnownToken
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
-from codemode_server.off_loop import run_sized
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
@@ -16,7 +15,6 @@ from codemode_server.text import one_line
 
 _MAX_LOOKED_UP = 1_000
 """Different tokens of one text that are looked up."""
-_SHORT_CHARACTERS = 100_000
 
 
 def revealed_line(token: KnownToken) -> str:
@@ -39,7 +37,7 @@ class TokenReveals:
 
     async def known_in(self, text: str) -> list[str]:
         """The tokens in a text that stand for something, in order."""
-        tokens = await run_sized(len(text) > _SHORT_CHARACTERS, _tokens_in, text)
+        tokens = list(dict.fromkeys(found[0] for found in TOKEN.finditer(text)))[:_MAX_LOOKED_UP]
         known = await self._tokens.find(self._principal.principal_id, tokens)
         return [it.token for it in known if it.original is not None]
 
@@ -58,7 +56,3 @@ class TokenReveals:
         principal, kind = self._principal, AuditEventKind.PRIVACY_SHOWN
         await self._audit.record(AuditEvent.by_person(kind, principal, reason=found.token))
         return found
-
-
-def _tokens_in(text: str) -> list[str]:
-    return list(dict.fromkeys(found[0] for found in TOKEN.finditer(text)))[:_MAX_LOOKED_UP]

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.commands import output_of, words_of
@@ -26,17 +26,6 @@ class Reference:
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.text}"
-
-
-class References(Protocol):
-    """Gives what references stand for."""
-
-    def value(self, reference: Reference) -> str | None:
-        """The value; None if the reference stays as it is written.
-
-        Raises:
-            SecretUnavailable: there is none, or it can't be read; the message names the remedy.
-        """
 
 
 class Unresolved:
@@ -85,6 +74,11 @@ class Resolver:
                 self._known.update(zip(commands, threads.map(self._run, commands), strict=True))
 
     def value(self, reference: Reference) -> str | None:
+        """What a reference stands for; None if it stays as it is written.
+
+        Raises:
+            SecretUnavailable: there is none, or it can't be read; the message names the remedy.
+        """
         if not (self._may_read if reference.kind == "keyring" else self._may_run):
             return None
         self.prepare([reference])
@@ -119,6 +113,9 @@ class Resolver:
             return anyio.run(run)
         except SecretUnavailable as error:
             return SecretUnavailable(f"{error}; mend that, then run: codemode-server status")
+
+
+References = Resolver | Unresolved
 
 
 def check(reference: Reference) -> None:

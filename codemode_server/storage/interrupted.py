@@ -38,10 +38,10 @@ _BYTES = (
 def settle_interrupted(database: Database, ownership: Ownership, now: float) -> None:
     """End the executions of killed products. Calls without an outcome stay so, since it is unknown. Blocks. Raises
     `JournalUnavailable`, `NotPrivate`, `OSError`: the record or the folder of the locks can't be used."""
-    _settle(database, "started_at < ?", now - _MAX_EXECUTION_SECONDS, now)
+    database.transact(partial(_interrupt, "started_at < ?", now - _MAX_EXECUTION_SECONDS, now))
     for owner in ownership.dead():
         try:
-            _settle(database, "owner = ?", owner.path.name, now)
+            database.transact(partial(_interrupt, "owner = ?", owner.path.name, now))
         except JournalUnavailable:
             owner.release()
             raise
@@ -55,10 +55,6 @@ def settle_before_reading(folder: Path) -> None:
             settle_interrupted(database, Ownership(folder), time.time())
     except (JournalUnavailable, NotPrivate, OSError) as error:
         logger.warning("executions of servers that were killed are shown as running: %s", error)
-
-
-def _settle(database: Database, which: str, value: object, now: float) -> None:
-    database.transact(partial(_interrupt, which, value, now))
 
 
 def _interrupt(which: str, value: object, now: float, connection: sqlite3.Connection) -> None:

@@ -139,30 +139,26 @@ class SqliteApprovals:
 
     def _approvals(self, rows: Iterable[_Row]) -> Iterator[Approval]:
         """Without those that can't be read, for instance since the key is another one: they count as not asked."""
-        for row in rows:
+        for name, execution_id, principal, session_id, asked_at, expires_at, sealed, sealed_answer in rows:
+            place, answer = f"approval/{name}", None
             try:
-                yield self._approval(row)
+                key, definition, question = _from_question(self._cipher.decrypt(sealed, f"{place}/question"))
+                if sealed_answer is not None:
+                    answer = _from_answer(self._cipher.decrypt(sealed_answer, f"{place}/answer"))
             except ValueUnreadable:
                 continue
-
-    def _approval(self, row: _Row) -> Approval:
-        name, execution_id, principal, session_id, asked_at, expires_at, sealed, sealed_answer = row
-        key, definition, question = _from_question(self._cipher.decrypt(sealed, f"approval/{name}/question"))
-        answer = None
-        if sealed_answer is not None:
-            answer = _from_answer(self._cipher.decrypt(sealed_answer, f"approval/{name}/answer"))
-        return Approval(
-            ApprovalId(name),
-            ExecutionId(execution_id),
-            Principal(PrincipalId(principal)),
-            session_id,
-            key,
-            question,
-            asked_at,
-            expires_at,
-            definition,
-            answer,
-        )
+            yield Approval(
+                ApprovalId(name),
+                ExecutionId(execution_id),
+                Principal(PrincipalId(principal)),
+                session_id,
+                key,
+                question,
+                asked_at,
+                expires_at,
+                definition,
+                answer,
+            )
 
 
 def _hint(key: CallKey) -> int:

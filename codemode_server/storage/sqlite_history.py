@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from codemode_server.domain.approvals import ApprovalId
@@ -153,13 +152,11 @@ def _search(connection: sqlite3.Connection, principal: Principal, query: History
         "start": f"{_escaped(query.text)}%",
         "status": query.status,
     }
-    newest = [_summary(row) for row in connection.execute(statement(query), values)]
-    shown = newest[: query.limit]
+    newest = connection.execute(statement(query), values).fetchall()
     has_more = len(newest) > query.limit
-    place = shown[-1].started_at if has_more else floor
+    shown = tuple(_summary(connection, principal, row) for row in newest[: query.limit])
     is_searched = not has_more and floor <= query.since
-    with_tools = tuple(_with_tools(connection, principal, it) for it in shown)
-    return HistoryPage(with_tools, None if is_searched else place)
+    return HistoryPage(shown, None if is_searched else shown[-1].started_at if has_more else floor)
 
 
 def _escaped(text: str) -> str:
@@ -168,8 +165,17 @@ def _escaped(text: str) -> str:
     return text
 
 
-def _summary(row: Sequence[Any]) -> ExecutionSummary:
+def _summary(connection: sqlite3.Connection, principal: Principal, row: Sequence[Any]) -> ExecutionSummary:
     name, session_id, level, started_at, status, milliseconds, calls = row
+    tools = connection.execute(
+        "SELECT DISTINCT server, tool FROM (SELECT server, tool FROM audit WHERE principal = :principal"
+        " AND execution_id = :execution_id AND kind = 'call_decided' LIMIT 100) LIMIT :tools",
+        {"principal": principal.principal_id, "execution_id": name, "tools": _MAX_TOOLS},
+    ).fetchall()
+    if not tools:
+        tools = connection.execute(
+            "SELECT DISTINCT server, tool FROM journal_calls WHERE execution_id = ? LIMIT ?", (name, _MAX_TOOLS)
+        ).fetchall()
     return ExecutionSummary(
         ExecutionId(name),
         session_id,
@@ -178,21 +184,8 @@ def _summary(row: Sequence[Any]) -> ExecutionSummary:
         ExecutionStatus(status),
         milliseconds,
         calls,
+        tuple(f"{server}.{tool}" for server, tool in tools),
     )
-
-
-def _with_tools(connection: sqlite3.Connection, principal: Principal, it: ExecutionSummary) -> ExecutionSummary:
-    rows = connection.execute(
-        "SELECT DISTINCT server, tool FROM (SELECT server, tool FROM audit WHERE principal = :principal"
-        " AND execution_id = :execution_id AND kind = 'call_decided' LIMIT 100) LIMIT :tools",
-        {"principal": principal.principal_id, "execution_id": it.execution_id, "tools": _MAX_TOOLS},
-    ).fetchall()
-    if not rows:
-        rows = connection.execute(
-            "SELECT DISTINCT server, tool FROM journal_calls WHERE execution_id = ? LIMIT ?",
-            (it.execution_id, _MAX_TOOLS),
-        ).fetchall()
-    return replace(it, tools=tuple(f"{server}.{tool}" for server, tool in rows))
 
 
 def _call(row: Sequence[Any]) -> CallSummary:

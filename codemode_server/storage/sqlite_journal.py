@@ -231,22 +231,19 @@ class SqliteJournal:
         return await self._execution(principal, "applies", execution_id)
 
     async def _execution(self, principal: Principal, column: str, execution_id: ExecutionId) -> ExecutionRecord | None:
-        rows = await self._thread.rows(
-            f"SELECT {EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
-            f" AND {column} = :execution_id",
-            {"principal": principal.principal_id, "execution_id": execution_id},
-        )
-        return (await run_large(self._execution_records, rows))[0] if rows else None
+        found = await self._executions(f"{column} = ?", principal, execution_id)
+        return found[0] if found else None
 
     async def executions(
         self, principal: Principal, *, limit: int, before: float | None = None
     ) -> Sequence[ExecutionRecord]:
-        rows = await self._thread.rows(
-            f"SELECT {EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
-            " AND started_at < :before ORDER BY started_at DESC LIMIT :limit",
-            {"principal": principal.principal_id, "before": before or float("inf"), "limit": limit},
-        )
-        return await run_large(self._execution_records, rows)
+        which = "started_at < ? ORDER BY started_at DESC LIMIT ?"
+        return await self._executions(which, principal, float("inf") if before is None else before, limit)
+
+    async def _executions(self, which: str, principal: Principal, *values: object) -> list[ExecutionRecord]:
+        statement = f"SELECT {EXECUTION_COLUMNS} FROM journal_executions WHERE principal = ? AND {which}"  # noqa: S608
+        rows = await self._thread.rows(statement, (principal.principal_id, *values))
+        return await run_large(lambda: [to_record(row, self._text) for row in rows])
 
     async def calls(self, principal: Principal, execution_id: ExecutionId) -> Sequence[CallRecord]:
         return await self._calls(principal, execution_id, "seq > 0", {})
@@ -307,9 +304,6 @@ class SqliteJournal:
         if data == _OMITTED:
             raise ValueUnreadable("it was more than the journal holds of one execution; state.journal_mb is the bound")
         return json.loads(self._cipher.decrypt(data, place))
-
-    def _execution_records(self, rows: Sequence[_Row]) -> list[ExecutionRecord]:
-        return [to_record(row, self._text) for row in rows]
 
     def _call_records(self, execution_id: ExecutionId, rows: Sequence[_Row]) -> list[CallRecord]:
         return [self._call_record(execution_id, row) for row in rows]

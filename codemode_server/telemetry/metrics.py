@@ -16,7 +16,7 @@ from codemode_server.http_settings import MetricSettings
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, Observation
     from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExporter
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 
 _CALL_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -119,7 +119,10 @@ class Metrics:
             self._reader = InMemoryMetricReader()
             readers.append(self._reader)
         if is_otlp:
-            readers.append(PeriodicExportingMetricReader(_otlp_exporter(settings)))
+            from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+            exporter = OTLPMetricExporter(endpoint=settings.otlp_endpoint, timeout=_EXPORT_SECONDS)
+            readers.append(PeriodicExportingMetricReader(exporter))
         resource = Resource.create({"service.name": service_name})
         # Exemplars would cost each call more than its metrics do.
         off = AlwaysOffExemplarFilter()
@@ -175,9 +178,3 @@ class Metrics:
 
 def _labelled(instrument: Instrument, labels: tuple[str, ...]) -> dict[str, str]:
     return {name: value for name, value in zip(instrument.labels, labels, strict=False) if value}
-
-
-def _otlp_exporter(settings: MetricSettings) -> MetricExporter:
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-
-    return OTLPMetricExporter(endpoint=settings.otlp_endpoint, timeout=_EXPORT_SECONDS)

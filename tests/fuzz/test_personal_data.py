@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.encodings import without_escapes
 from codemode_server.privacy.findings import Place
+from codemode_server.privacy.replacing import without_escapes
 from tests.fuzz.strategies import texts, values
 
 DETECTOR = Detector()

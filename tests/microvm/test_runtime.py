@@ -64,7 +64,7 @@ async def test_the_answer_is_that_of_the_real_command(msb_home: Path) -> None:
     done = await runtime.msb("doctor", seconds=60)
     assert "MSB_HOME" in done.stderr + done.stdout
     problem = await runtime.virtualization()
-    assert (problem is None) == (done.code == 0)
+    assert (problem is None) == (done.returncode == 0)
     if problem is not None:
         assert problem.reason
         assert problem.remedy

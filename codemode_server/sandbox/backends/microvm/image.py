@@ -41,7 +41,7 @@ async def find(reference: str) -> Stored | None:
     if not runtime.home().is_dir():
         return None  # `msb` would create the folder
     done = await runtime.msb("image", "inspect", "--format", "json", reference, seconds=_LOOK_SECONDS)
-    if done.code != 0:
+    if done.returncode != 0:
         if "image not found" in done.stderr:
             return None
         reason = f"the images in {runtime.home()} can't be read: {_error_in(done.stderr)}"
@@ -74,7 +74,7 @@ async def pull(reference: str, progress: Callable[[str], None]) -> Stored:
     insecure = ["--insecure"] if is_on_this_machine(reference) else []
     progress("pulling the sandbox image")
     done = await runtime.msb("pull", *insecure, reference, seconds=_PULL_SECONDS)
-    if done.code != 0:
+    if done.returncode != 0:
         raise _pull_failure(reference, clean(done.stderr))
     return await _checked(reference)
 
@@ -88,7 +88,7 @@ async def load_archive(path: Path, reference: str) -> Stored:
         SandboxUnavailable: with the reason and what to do.
     """
     done = await runtime.msb("load", "--quiet", "--input", str(path), "--tag", reference, seconds=_LOAD_SECONDS)
-    if done.code != 0:
+    if done.returncode != 0:
         raise _full_disk(done.stderr) or SandboxUnavailable(
             f"{path} is no archive of an image: {_error_in(done.stderr)}",
             f"make one, not compressed, with: docker save --output {path.name} {reference.partition('@')[0]}",

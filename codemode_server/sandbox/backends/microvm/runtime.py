@@ -13,11 +13,12 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import anyio.to_thread
 
 from codemode_server.domain.errors import SandboxUnavailable
-from codemode_server.processes.child_process import Finished, run
+from codemode_server.processes.child_process import run
 from codemode_server.text import clean_line
 
 _DOCTOR_SECONDS = 60.0
@@ -70,7 +71,7 @@ def msb_command() -> str:
     return str(beside) if beside.exists() else "msb"
 
 
-async def msb(*arguments: str, seconds: float) -> Finished:
+async def msb(*arguments: str, seconds: float) -> CompletedProcess[str]:
     """Run `msb`; it is killed when this is cancelled or takes too long.
 
     Raises:
@@ -102,7 +103,7 @@ async def virtualization() -> SandboxUnavailable | None:
         done = await msb("doctor", seconds=_DOCTOR_SECONDS)
     except SandboxUnavailable as error:
         return error
-    return None if done.code == 0 else read_doctor(done.stderr + done.stdout)
+    return None if done.returncode == 0 else read_doctor(done.stderr + done.stdout)
 
 
 def read_doctor(report: str) -> SandboxUnavailable:

@@ -152,10 +152,8 @@ async def read_execution(
     ends = [event for event in events if event.kind is AuditEventKind.EXECUTION_ENDED]
     calls = _call_records(events)
     record = execution_record(started, ends[-1] if ends else None, len(calls))
-    times = [
-        event.milliseconds for event in ends if event.milliseconds is not None
-    ]  # a resumed one ended several times
-    return replace(record, milliseconds=sum(times) if times else None), calls
+    took = sum(event.milliseconds or 0.0 for event in ends) if ends else None  # a resumed one ended several times
+    return replace(record, milliseconds=took), calls
 
 
 def execution_record(started: AuditEvent, ended: AuditEvent | None, calls: int) -> ExecutionRecord:

@@ -8,7 +8,7 @@ from typing import Any
 
 from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Capture, Decision, Deny, Recorded
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.private_cipher import PrivateCipher

@@ -56,8 +56,7 @@ def _explain(known: KnownTools, parsed: argparse.Namespace) -> int:
     named = known.subject(parsed.call, parsed.effect)
     decided = known.explain(named, arguments, known.other_steps(named, parsed.session))
     about = {"call": parsed.call, "is_known": named.is_known, "as_of": "last run"}
-    labels = {"labels": sorted(named.labels), "flows": known.flows(named), "privacy": known.protection(named)}
-    show(masked(json.dumps(about | decided.as_json() | labels, indent=2), known.loaded))
+    show(masked(json.dumps(about | decided.as_json() | known.about(named), indent=2), known.loaded))
     return 0
 
 

@@ -113,9 +113,9 @@ class KnownTools:
             CodemodeError: it has another form, or nothing is stored of the session.
         """
         named = self.subject(call, effect)
-        decided = self.explain(named, arguments, self.other_steps(named, session))
-        labels = f"labels: {', '.join(sorted(named.labels)) or 'none'}"
-        lines = [decided.text, labels, *self.flows(named), *self.protection(named)]
+        decided, about = self.explain(named, arguments, self.other_steps(named, session)), self.about(named)
+        labels = f"labels: {', '.join(about['labels']) or 'none'}"
+        lines = [decided.text, labels, *about["flows"], *about["privacy"]]
         return masked("\n".join(lines if named.is_known else [*lines, self.not_known(call)]), self.loaded)
 
     def not_known(self, call: str) -> str:
@@ -132,14 +132,15 @@ class KnownTools:
             "`codemode-server status` connects to the servers"
         )
 
-    def flows(self, found: NamedTool) -> list[str]:
-        """The rules of flows that also decide, a line each."""
-        subject, permissions = found.subject, self.loaded.settings.permissions
-        return list(flows_to(permissions, subject.server, subject.tool, found.labels))
-
-    def protection(self, found: NamedTool) -> list[str]:
-        """The protection of personal data in a call, a line each."""
-        return list(protection_lines(self.loaded.settings.privacy, found.subject.server, found.subject.tool))
+    def about(self, found: NamedTool) -> dict[str, list[str]]:
+        """The labels of a tool, the rules of flows that also decide, and the protection of personal data, a line
+        each."""
+        subject, settings = found.subject, self.loaded.settings
+        return {
+            "labels": sorted(found.labels),
+            "flows": list(flows_to(settings.permissions, subject.server, subject.tool, found.labels)),
+            "privacy": list(protection_lines(settings.privacy, subject.server, subject.tool)),
+        }
 
     def other_steps(self, found: NamedTool, session: str | None) -> list[Decision]:
         """The decisions of the other steps of the policy, in a session that has read nothing or in this one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
 
 from codemode_server.domain.definitions import (
     MAX_ACCEPTED,
@@ -17,7 +16,7 @@ from codemode_server.domain.definitions import (
     new_definitions,
 )
 from codemode_server.domain.principals import Principal
-from codemode_server.storage.database import Database
+from codemode_server.storage.database import Database, placeholders
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.server_texts import ServerTexts
 
@@ -57,10 +56,9 @@ class SqliteDefinitions:
             known = by_tool(_known(connection, principal, server))
             new = new_definitions(server, known, listed, accept_new=accept_new, at=at)
             texts = {(it.tool, it.digest): it.text for it in listed}
-            room = _Room(connection, principal, server)
             for it in new:
                 place = _place(principal.principal_id, server, it.tool, it.digest)
-                room.put(it, self._texts.sealed(server, texts[it.tool, it.digest], place))
+                _insert(connection, principal, it, self._texts.sealed(server, texts[it.tool, it.digest], place))
             for tool in {it.tool for it in new} & known.keys():
                 _forget_oldest(connection, principal, server, tool)
             return _known(connection, principal, server)
@@ -102,30 +100,22 @@ def _known(
     return [KnownDefinition(*row) for row in rows]
 
 
-class _Room:
-    def __init__(self, connection: sqlite3.Connection, principal: Principal, server: str) -> None:
-        self._connection = connection
-        self._principal_id = principal.principal_id
-        self._count, self._size = connection.execute(
-            "SELECT COUNT(*), IFNULL(SUM(size), 0) FROM tool_definitions WHERE (principal, server) = (?, ?)",
-            (self._principal_id, server),
-        ).fetchone()
-
-    def put(self, it: KnownDefinition, data: bytes) -> None:
-        """`data` is the text as it is stored."""
-        if self._count >= MAX_DEFINITIONS:
-            return
-        if self._size + len(data) > MAX_TEXT_BYTES:
-            data = b""
-        self._count, self._size = self._count + 1, self._size + len(data)
-        values: tuple[Any, ...] = (it.server, it.tool, it.digest, it.former, it.seen_at, it.accepted_at)
-        values += (it.description_mark, it.schema_mark, self._principal_id, data, len(data))
-        self._connection.execute(
-            f"INSERT INTO tool_definitions ({_COLUMNS}, principal, definition, size)"  # noqa: S608
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET accepted_at = excluded.accepted_at",
-            values,
-        )
+def _insert(connection: sqlite3.Connection, principal: Principal, it: KnownDefinition, data: bytes) -> None:
+    """`data` is the text as it is stored; of a server that has too many definitions, or too long ones, none is."""
+    count, size = connection.execute(
+        "SELECT COUNT(*), IFNULL(SUM(size), 0) FROM tool_definitions WHERE (principal, server) = (?, ?)",
+        (principal.principal_id, it.server),
+    ).fetchone()
+    if count >= MAX_DEFINITIONS:
+        return
+    data = data if size + len(data) <= MAX_TEXT_BYTES else b""
+    row = {name: getattr(it, name) for name in _COLUMNS.split(", ")}
+    row |= {"principal": principal.principal_id, "definition": data, "size": len(data)}
+    connection.execute(
+        f"INSERT INTO tool_definitions ({', '.join(row)}) VALUES ({placeholders(len(row))})"  # noqa: S608
+        " ON CONFLICT DO UPDATE SET accepted_at = excluded.accepted_at",
+        (*row.values(),),
+    )
 
 
 def _forget_oldest(connection: sqlite3.Connection, principal: Principal, server: str, tool: str) -> None:

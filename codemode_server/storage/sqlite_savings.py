@@ -82,25 +82,6 @@ class SqliteSavings:
         return usage if usage.exchanges else None
 
 
-def last_to_delete(connection: sqlite3.Connection, before: float) -> int:
-    """Number of the last exchange that is older than this, or one too many; they are written in the order of time."""
-    (newest,) = connection.execute("SELECT MAX(number) FROM savings").fetchone()
-    oldest = "SELECT number FROM savings WHERE at >= ? ORDER BY number LIMIT 1"
-    recent = connection.execute(oldest, (before,)).fetchone()
-    return max((newest or 0) - MAX_EXCHANGES, recent[0] - 1 if recent else newest or 0)
-
-
-def delete_savings(connection: sqlite3.Connection, *, until: int, limit: int) -> int:
-    """Delete at most `limit` of the oldest exchanges up to number `until`, in a transaction of the caller; returns the
-    number of deleted ones."""
-    numbers = connection.execute(
-        "SELECT number FROM savings WHERE number <= ? ORDER BY number LIMIT ?", (until, limit)
-    ).fetchall()
-    connection.executemany("DELETE FROM savings WHERE number = ?", numbers)
-    connection.executemany("DELETE FROM savings_by_server WHERE number = ?", numbers)
-    return len(numbers)
-
-
 def _insert(connection: sqlite3.Connection, exchange: Exchange) -> None:
     usage = exchange.usage
     row = {name: getattr(exchange, name) for name in _COLUMNS} | {

@@ -7,7 +7,6 @@ journal and audit write at the same time. Several processes may do this at once.
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,10 +20,10 @@ import anyio.to_thread
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.private_files import NotPrivate
+from codemode_server.storage import sqlite_savings
 from codemode_server.storage.database import Database, placeholders
 from codemode_server.storage.interrupted import Ownership, settle_interrupted
 from codemode_server.storage.sqlite_audit import delete_audit_rows
-from codemode_server.storage.sqlite_savings import delete_savings, last_to_delete
 from codemode_server.storage.sqlite_tokens import delete_forgotten_tokens
 
 logger = logging.getLogger(__name__)
@@ -189,15 +188,20 @@ class Upkeep:
 
     def _delete_savings(self, database: Database) -> None:
         before = self._clock() - self._audit.days * _DAY if self._audit.days else 0.0
-        with database.use() as connection:
-            until = last_to_delete(connection, before)
-        self._in_batches(partial(database.transact, partial(delete_savings, until=until, limit=_BATCH_ROWS)))
+        # Numbers are in the order of time, so that no more is read than is deleted.
+        recent = "SELECT number FROM savings WHERE at >= ? ORDER BY number LIMIT 1"
+        surplus = "(SELECT MAX(number) FROM savings) - ? + 1"
+        which = f"number < MAX(COALESCE(({recent}), 1e18), {surplus})"
+        self._delete(database, "savings", "number", which, (before, sqlite_savings.MAX_EXCHANGES))
+        left = "number < COALESCE((SELECT MIN(number) FROM savings), 1e18)"
+        self._delete(database, "savings_by_server", "number, server", left, ())
 
     def _shrink(self, database: Database) -> None:
         with database.use() as connection:
 
             def free_pages() -> int:
-                if _pragma(connection, "freelist_count") <= _FREE_PAGES:
+                (count,) = connection.execute("PRAGMA freelist_count").fetchone()
+                if count <= _FREE_PAGES:
                     return 0
                 # `execute` would step once and free one page, since the statement returns rows without columns.
                 connection.executescript(f"PRAGMA incremental_vacuum({_BATCH_PAGES})")
@@ -229,8 +233,3 @@ def _beyond(newest_first: Iterable[tuple[float, int]], most_bytes: int) -> float
         if total > most_bytes:
             return at
     return None
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
-    return int(value)

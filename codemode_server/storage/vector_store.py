@@ -11,14 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.storage.database import Database, placeholders
+from codemode_server.storage.database import Database
 
 logger = logging.getLogger(__name__)
 
 MAX_VECTORS = 50_000
 """Beyond it, the least recently used are deleted; with a small model each has 1.5 KB."""
-_AT_ONCE = 500
-"""Keys in one query."""
 _DAY = 86_400.0
 
 
@@ -36,16 +34,14 @@ class SqliteVectorCache:
         self._is_closed = False
 
     def get(self, model: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        found: dict[bytes, bytes] = {}
         with self._turn:
             try:
                 if (database := self._opened()) is not None:
                     with database.use() as connection:
-                        for start in range(0, len(keys), _AT_ONCE):
-                            found |= _read(connection, model, keys[start : start + _AT_ONCE])
+                        return _read(connection, model, keys)
             except JournalUnavailable as error:
                 self._give_up(error)
-        return found
+        return {}
 
     def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
         with self._turn:
@@ -90,15 +86,11 @@ class SqliteVectorCache:
 
 
 def _read(connection: sqlite3.Connection, model: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-    now = time.time()
-    marks = placeholders(len(keys))
-    rows = connection.execute(
-        f"SELECT key, vector, used_at FROM vectors WHERE model = ? AND key IN ({marks})",  # noqa: S608 - only marks
-        (model, *keys),
-    ).fetchall()
+    now, select = time.time(), "SELECT key, vector, used_at FROM vectors WHERE model = ? AND key = ?"
+    rows = [row for key in keys for row in connection.execute(select, (model, key))]
     # Updated at most once a day: at each start there would be a write for each tool.
-    if stale := [key for key, _, used_at in rows if used_at < now - _DAY]:
-        connection.executemany(
-            "UPDATE vectors SET used_at = ? WHERE model = ? AND key = ?", [(now, model, key) for key in stale]
-        )
-    return {key: vector for key, vector, _ in rows if isinstance(key, bytes) and isinstance(vector, bytes)}
+    connection.executemany(
+        "UPDATE vectors SET used_at = ? WHERE model = ? AND key = ?",
+        [(now, model, key) for key, _, used_at in rows if used_at < now - _DAY],
+    )
+    return {key: vector for key, vector, _ in rows}

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges, label_of
+from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges
 from codemode_server.privacy.detector import Detector
 from codemode_server.privacy.known_texts import EveryValue, KnownTexts, without_echo
 from codemode_server.privacy.replacing import replaced, tokens_in
@@ -83,11 +83,6 @@ def test_equal_values_have_one_normal_form(kind: str, one: str, other: str) -> N
 def test_values_that_differ_in_a_letter_or_digit_have_different_normal_forms(kind: str, one: str, other: str) -> None:
     assert normal_form(kind, one, REGIONS) != normal_form(kind, other, REGIONS)
     assert normal_form(kind, one, REGIONS) == normal_form(kind, f" {one} ", REGIONS), "the control"
-
-
-@pytest.mark.parametrize(("kind", "label"), [("national_id", "NATIONAL_ID"), ("emp-no", "EMP_NO"), ("7", "KIND_7")])
-def test_a_token_begins_with_its_kind(kind: str, label: str) -> None:
-    assert label_of(kind) == label
 
 
 PEOPLE = {

@@ -123,21 +123,28 @@ class TestSql:
                 continue
         assert put(statement, "Ann Lee", "text") == statement.replace(NAME, "Ann Lee"), "the control"
 
-    @pytest.mark.parametrize("key", ["sqlText", "raw_sql", "statement_text", "queryString", "command", "q", "filter"])
+    @pytest.mark.parametrize(
+        "key",
+        [
+            "sqlText",
+            "raw_sql",
+            "statement_text",
+            "queryString",
+            "command",
+            "q",
+            "filters",
+            "filterByFormula",
+            "where_clause",
+        ],
+    )
     def test_in_arguments_that_are_read_by_machines_a_value_with_marks_in_quotes_is_refused(self, key: str) -> None:
         text = f"name contains '{NAME}' and trashed = false"
         with pytest.raises(NotPlaceable, match="an argument of its own"):
             put(text, "O'Neil", key)
         assert put(text, "O'Neil", "text") == text.replace(NAME, "O'Neil"), "the control"
         assert put(f"orders of {NAME}", "O'Neil", key) == "orders of O'Neil", "words to search for"
-
-    @pytest.mark.parametrize("key", ["where_clause", "filterByFormula", "filters"])
-    def test_a_condition_takes_no_value_that_would_end_its_string(self, key: str) -> None:
-        for condition in (f"addr = '{NAME}'", f"{{Name}} = '{NAME}'", f"a = 1 AND lower(b) = '{NAME}'"):
-            with pytest.raises(NotPlaceable, match="an argument of its own"):
-                with_values({key: [condition]}, {NAME: HOSTILE})
-            harmless = with_values({key: [condition]}, {NAME: "Ann Lee"})
-            assert harmless == {key: [condition.replace(NAME, "Ann Lee")]}, "the control"
+        with pytest.raises(NotPlaceable, match="an argument of its own"):
+            with_values({key: [f"{{Name}} = '{NAME}'"]}, {NAME: HOSTILE})
 
     @pytest.mark.parametrize("key", ["q", "query"])
     def test_in_double_quotation_marks_a_search_takes_an_apostrophe(self, key: str) -> None:

@@ -42,15 +42,8 @@ def listing(name: str) -> CachedListing:
     return CachedListing((ToolDefinition(name),))
 
 
-async def test_two_configurations_that_reach_a_server_in_different_ways_keep_their_tools(opened: Open) -> None:
-    """A `cwd` of its own is enough; the tools of the other one were forgotten."""
-    await opened().put("git", "one", listing("a"))
-    await opened().put("git", "two", listing("b"))
-    store = opened()
-    assert (store.get("git", "one"), store.get("git", "two")) == (listing("a"), listing("b"))
-
-
 async def test_the_newest_four_of_a_server_are_stored(opened: Open) -> None:
+    """Configurations may reach it in different ways; a `cwd` of its own is enough."""
     for number in range(6):
         await opened().put("git", str(number), listing("a"))
     await opened().put("time", "one", listing("a"))

@@ -36,7 +36,7 @@ from codemode_server.privacy.findings import (
     Kind,
 )
 from codemode_server.privacy.given_names import is_person
-from codemode_server.privacy.name_recognizer import NameRecognizer, Piece, free_pieces, names_in
+from codemode_server.privacy.name_recognizer import NameRecognizer, free_pieces, names_in
 from codemode_server.privacy.numbers import numbers_in
 from codemode_server.privacy.texts import emails_in, ip_confidence, ips_in, name_before, streets_in
 from codemode_server.privacy.walk import SearchedText, searched_value
@@ -85,7 +85,8 @@ class Detector:
         has_much_to_do = is_large(value)
         if self._recognizer is None:
             return await run_sized(has_much_to_do, self.in_value, value)
-        searched, pieces = await run_sized(has_much_to_do, _with_pieces, value)
+        searched = await run_sized(has_much_to_do, searched_value, value)
+        pieces = await run_sized(has_much_to_do, free_pieces, searched)
         if pieces is None:
             return Findings(is_complete=False)
         spans = await self._recognizer.persons_in([piece.text for piece in pieces])
@@ -149,11 +150,6 @@ class Detector:
                 )
             ):
                 yield start, end, *found
-
-
-def _with_pieces(value: JsonValue) -> tuple[SearchedText, list[Piece] | None]:
-    searched = searched_value(value)
-    return searched, free_pieces(searched)
 
 
 def _columns_of_people(searched: SearchedText) -> set[tuple[str, int]]:

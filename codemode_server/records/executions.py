@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -274,11 +274,8 @@ def stored_records(loaded: LoadedSettings) -> Generator[Records | None]:
     if not has_database(loaded):
         yield None
         return
-    records = Records(loaded)
-    try:
+    with closing(Records(loaded)) as records:
         yield records
-    finally:
-        records.close()
 
 
 def _summary(it: CallRecord) -> CallSummary:

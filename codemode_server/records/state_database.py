@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from codemode_server.config import LoadedSettings
 from codemode_server.first_listing import state_folder
@@ -35,8 +35,5 @@ def state_database(loaded: LoadedSettings) -> Generator[DatabaseThread | None]:
     if not has_database(loaded):
         yield None
         return
-    thread = DatabaseThread(state_folder(loaded.settings))
-    try:
+    with closing(DatabaseThread(state_folder(loaded.settings))) as thread:
         yield thread
-    finally:
-        thread.close()

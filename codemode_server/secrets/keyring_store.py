@@ -16,11 +16,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from codemode_server.secrets.store import SecretStore, is_reference_name
+
+if TYPE_CHECKING:
+    from keyring.backend import KeyringBackend
 
 SERVICE = "codemode-server"
 MAX_CHARACTERS = 1_200
@@ -29,22 +32,6 @@ _TIMEOUT_S = 30.0
 _USE_FILES = "set PYTHON_KEYRING_BACKEND=keyring.backends.fail.Keyring to use encrypted files instead"
 
 T = TypeVar("T")
-
-
-class Keyring(Protocol):
-    """The part of `keyring.backend.KeyringBackend` that we use."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def priority(self) -> float: ...
-
-    def get_password(self, service: str, username: str) -> str | None: ...
-
-    def set_password(self, service: str, username: str, password: str) -> None: ...
-
-    def delete_password(self, service: str, username: str) -> None: ...
 
 
 def open_store(state_folder: Path) -> SecretStore:
@@ -60,7 +47,7 @@ def open_store(state_folder: Path) -> SecretStore:
 class KeyringStore:
     """The keyring, and encrypted files for what it does not hold."""
 
-    def __init__(self, files: EncryptedFileStore, keyring: Keyring, *, timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(self, files: EncryptedFileStore, keyring: KeyringBackend, *, timeout_s: float = _TIMEOUT_S) -> None:
         self._files = files
         self._keyring = keyring
         self._timeout_s = timeout_s
@@ -147,7 +134,7 @@ def _bounded(call: Callable[[], T], timeout_s: float) -> T:
         raise _Failed(f"it failed with {type(error).__name__}") from None
 
 
-def _usable_keyring() -> Keyring | None:
+def _usable_keyring() -> KeyringBackend | None:
     import keyring
 
     found = keyring.get_keyring()

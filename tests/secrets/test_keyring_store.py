@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import keyring as package
 import pytest
@@ -73,18 +74,18 @@ def files(tmp_path: Path) -> EncryptedFileStore:
 
 
 @pytest.fixture
-def keyring() -> MemoryKeyring:
+def keyring() -> Any:
     return MemoryKeyring()
 
 
 @pytest.fixture
-def store(files: EncryptedFileStore, keyring: MemoryKeyring) -> KeyringStore:
+def store(files: EncryptedFileStore, keyring: Any) -> KeyringStore:
     return KeyringStore(files, keyring)
 
 
 class TestWhichIsOpened:
     def test_a_keyring_that_the_package_recommends_is_used(
-        self, tmp_path: Path, keyring: MemoryKeyring, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, keyring: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(package, "get_keyring", lambda: keyring)
         store = open_store(tmp_path)
@@ -104,7 +105,7 @@ class TestWhichIsOpened:
 
 
 def test_a_long_value_is_in_an_encrypted_file_and_a_short_one_takes_its_place(
-    files: EncryptedFileStore, store: KeyringStore, keyring: MemoryKeyring
+    files: EncryptedFileStore, store: KeyringStore, keyring: Any
 ) -> None:
     store.set("key", "short")
     store.set("key", "x" * (MAX_CHARACTERS + 1))
@@ -116,13 +117,13 @@ def test_a_long_value_is_in_an_encrypted_file_and_a_short_one_takes_its_place(
 
 
 def test_tokens_of_a_sign_in_never_reach_the_keyring(
-    files: EncryptedFileStore, store: KeyringStore, keyring: MemoryKeyring
+    files: EncryptedFileStore, store: KeyringStore, keyring: Any
 ) -> None:
     store.set("oauth/local/linear", "token")
     assert (files.get("oauth/local/linear"), keyring.values) == ("token", {})
 
 
-def test_a_removed_value_is_gone_from_both(store: KeyringStore, keyring: MemoryKeyring) -> None:
+def test_a_removed_value_is_gone_from_both(store: KeyringStore, keyring: Any) -> None:
     store.set("short", "value")
     store.set("long", "x" * 5_000)
     assert (store.remove("short"), store.remove("long"), store.remove("short")) == (True, True, False)
@@ -130,7 +131,8 @@ def test_a_removed_value_is_gone_from_both(store: KeyringStore, keyring: MemoryK
 
 
 def test_a_backend_that_raises_is_an_error_with_a_remedy_and_without_its_text(files: EncryptedFileStore) -> None:
-    store = KeyringStore(files, LockedKeyring())
+    locked: Any = LockedKeyring()
+    store = KeyringStore(files, locked)
     uses = (lambda: store.get("github"), lambda: store.set("github", "ghp_very_secret"), lambda: store.remove("github"))
     for use in uses:
         with pytest.raises(SecretUnavailable, match="KeyringLocked; unlock it, or set PYTHON_KEYRING") as raised:
@@ -141,7 +143,7 @@ def test_a_backend_that_raises_is_an_error_with_a_remedy_and_without_its_text(fi
 
 
 def test_a_backend_that_never_answers_is_asked_once(files: EncryptedFileStore) -> None:
-    keyring = SilentKeyring()
+    keyring: Any = SilentKeyring()
     store = KeyringStore(files, keyring, timeout_s=0.05)
     for _ in range(3):
         with pytest.raises(SecretUnavailable, match="did not answer in 0 s"):

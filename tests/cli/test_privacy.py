@@ -57,7 +57,7 @@ async def test_tokens_are_listed_without_values_shown_to_the_person_and_forgotte
         kept = await anyio.to_thread.run_sync(without_terminal, program(path, "forget", "EMAIL_1"))
         assert kept.returncode == 2
         await anyio.to_thread.run_sync(at_terminal, program(path, "forget", "EMAIL_1"))
-        assert "was forgotten" in (await host.run(SEND)).text
+        assert "were forgotten or have expired" in (await host.run(SEND)).text
         assert [it["data"]["to"] for it in host.reached("update_record")] == [ORIGINAL]
     with sqlite3.connect(tmp_path / "state" / "codemode.db") as database:
         kinds = database.execute("SELECT kind, reason FROM audit WHERE kind LIKE 'privacy%' ORDER BY rowid").fetchall()

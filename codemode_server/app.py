@@ -198,7 +198,7 @@ class App:
             effect_of=self.gateway.effect_of,
             config=self.config,
             sources=self.sources,
-            cancel_requests=self.stores.cancel_requests,
+            is_cancel_requested=self.stores.cancel_requests.is_requested,
         )
 
     def _new_meta_tools(self) -> MetaTools:

@@ -34,8 +34,8 @@ def readings(app: App) -> Mapping[Instrument, Callable[[], Readings]]:
         return {(app.sandbox.level.value,): 1} if app.sandbox.level is not None else {}
 
     return {
-        metrics.WAITING: lambda: {(): app.executions.turns.waiting},
-        metrics.RUNNING: lambda: {(): app.executions.turns.running},
+        metrics.WAITING: lambda: {(): app.executions.runner.turns.waiting},
+        metrics.RUNNING: lambda: {(): app.executions.runner.turns.running},
         metrics.PLACES: lambda: {(): app.config.settings.limits.programs},
         metrics.APPROVALS: lambda: {(): app.approver.waiting},
         metrics.SANDBOXES: sandboxes,

@@ -103,7 +103,7 @@ class ArtifactStore:
         self._check_size(len(data))
         with self._guard:
             self._make_room(owner, len(data))
-            with _raising_not_stored():
+            with raising_not_stored():
                 path = self._write(data)
             self._add(Stored(item, owner, path, self.clock()))
         return item
@@ -119,7 +119,7 @@ class ArtifactStore:
         Raises:
             NotStored: it can't be written.
         """
-        with self._guard, _raising_not_stored():
+        with self._guard, raising_not_stored():
             return self._write(b"")
 
     def adopt(self, owner: Owner, item: Item, path: Path, parts: Mapping[int, Part]) -> Item:
@@ -145,21 +145,15 @@ class ArtifactStore:
             MetaToolError: the owner has nothing of that name.
         """
         found, number = self._item_or_call(owner, name)
-        part = Part(0, found.item.size, "json")
-        if found.item.kind == "calls":
+        item, part = found.item, Part(0, found.item.size, "json")
+        if item.kind == "calls":
             if number == "":
                 return Reply([{"type": "calls", "numbers": list(found.parts)}], "blocks")
             listed = found.parts.get(int(number)) if number.isdecimal() else None
             if listed is None:
                 raise MetaToolError(f"there is no result of call {number[:20]} of {name.partition('/')[0]}")
             part = listed
-        try:
-            with found.path.open("rb") as file:
-                file.seek(part.start)
-                data = file.read(part.size)
-        except OSError as error:
-            raise MetaToolError(f"{name!r} can't be read: {error.strerror or error}") from error
-        item = found.item
+        data = _content(found, part)
         match item.kind:
             case "text":
                 return Reply(data.decode())
@@ -209,10 +203,7 @@ class ArtifactStore:
         """
         with self._guard:
             found = self._find(owner, name)
-            try:
-                return found.item, found.path.read_bytes()
-            except OSError as error:
-                raise MetaToolError(f"{name!r} can't be read: {error.strerror or error}") from error
+            return found.item, _content(found, Part(0, found.item.size, "json"))
 
     def items(self, owner: Owner) -> list[Item]:
         """All that an owner has, oldest first; nothing for a session that ends with its request."""
@@ -321,8 +312,17 @@ class ArtifactStore:
         return self._own
 
 
+def _content(stored: Stored, part: Part) -> bytes:
+    try:
+        with stored.path.open("rb") as file:
+            file.seek(part.start)
+            return file.read(part.size)
+    except OSError as error:
+        raise MetaToolError(f"{stored.item.name!r} can't be read: {error.strerror or error}") from error
+
+
 @contextlib.contextmanager
-def _raising_not_stored() -> Iterator[None]:
+def raising_not_stored() -> Iterator[None]:
     try:
         yield
     except OSError as error:

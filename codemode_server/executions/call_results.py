@@ -14,7 +14,7 @@ import anyio
 
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Owner
-from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored, Part
+from codemode_server.executions.artifacts import ArtifactStore, Item, Part, raising_not_stored
 from codemode_server.gateway.results import ResultSummary
 from codemode_server.json_values import json_bytes
 from codemode_server.off_loop import run_large
@@ -66,15 +66,12 @@ class CallResults:
     def _append(self, held: Mapping[int, Reply]) -> None:
         if self._path is None:
             self._path = self.store.new_file()
-        try:
-            with self._path.open("ab") as file:
-                for seq, reply in held.items():
-                    start = file.tell()
-                    file.write(json_bytes(reply.value))
-                    self._written[seq] = Part(start, file.tell() - start, reply.encoding)
-                    file.write(b"\n")
-        except OSError as error:
-            raise NotStored(f"it could not be written: {error.strerror or error}") from error
+        with raising_not_stored(), self._path.open("ab") as file:
+            for seq, reply in held.items():
+                start = file.tell()
+                file.write(json_bytes(reply.value))
+                self._written[seq] = Part(start, file.tell() - start, reply.encoding)
+                file.write(b"\n")
 
     async def store_for(self, owner: Owner, execution_id: ExecutionId) -> Item | None:
         """Make them an artifact of the owner; None if there are none.

@@ -4,24 +4,69 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import anyio
 
+from codemode_server.change_signal import ChangeSignal
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
+from codemode_server.domain.input_requests import Feature, InputRequest
 from codemode_server.domain.principals import Owner, Session
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.call_results import CallResults
-from codemode_server.executions.pending_input import PendingInput
 from codemode_server.executions.plan_report import PlanReport
 from codemode_server.executions.scheduling import QueuePlace
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.sandbox.contract import Ending, Limits, Outcome
 from codemode_server.settings import LimitSettings
+
+
+@dataclass(slots=True)
+class _Pending:
+    request: InputRequest
+    is_settled: anyio.Event = field(default_factory=anyio.Event)
+    answer: dict[str, Any] = field(default_factory=dict)
+
+
+class PendingInput:
+    """Implements `HostInput` for one execution."""
+
+    def __init__(self, features: frozenset[Feature] = frozenset()) -> None:
+        self.features = features
+        self._waiting: dict[str, _Pending] = {}
+        self._has_come = ChangeSignal()
+
+    async def ask(self, request: InputRequest) -> dict[str, Any]:
+        key, pending = secrets.token_hex(8), _Pending(request)
+        self._waiting[key] = pending
+        self._has_come.notify()
+        try:
+            await pending.is_settled.wait()
+        finally:
+            self._waiting.pop(key, None)
+        return pending.answer
+
+    @property
+    def waiting(self) -> Mapping[str, InputRequest]:
+        """The requests without an answer, by their keys."""
+        return {key: pending.request for key, pending in self._waiting.items() if not pending.is_settled.is_set()}
+
+    async def wait_for_request(self) -> None:
+        """Wait until there is a request without an answer."""
+        while not self.waiting:
+            await self._has_come.wait()
+
+    def settle(self, key: str, answer: dict[str, Any]) -> None:
+        """Pass on the host's answer; one to a request that is gone is dropped."""
+        if (pending := self._waiting.get(key)) is not None:
+            pending.answer = answer
+            pending.is_settled.set()
 
 
 class Phase(StrEnum):

@@ -17,8 +17,7 @@ from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.events import Subscriptions
-from codemode_server.executions.execution import Execution
-from codemode_server.executions.pending_input import PendingInput
+from codemode_server.executions.execution import Execution, PendingInput
 
 
 class WaitEnd(StrEnum):
@@ -96,18 +95,15 @@ class Suspensions:
                 await execution.done.wait()
             is_suspended = execution.status is ExecutionStatus.WAITING and execution.is_detached
             if not execution.done.is_set() and is_suspended:
-                self.give_up(execution)
+                # End its program; its status stays `waiting`, and its questions stay open.
+                execution.is_given_up = True
+                execution.calls.approvals.outlive_program = True
+                execution.scope.cancel()
                 await execution.done.wait()
         if execution.is_detached and not execution.is_given_up:
             self._ended[execution.execution_id] = execution
             while len(self._ended) > MAX_ENDED:
                 self._ended.popitem(last=False)
-
-    def give_up(self, execution: Execution) -> None:
-        """End its program; its status stays `waiting`, and its questions stay open."""
-        execution.is_given_up = True
-        execution.calls.approvals.outlive_program = True
-        execution.scope.cancel()
 
     def take_ended(self, execution_id: ExecutionId, principal: Principal) -> Execution | None:
         """A detached execution that has ended, once."""

@@ -38,9 +38,7 @@ async def recorded(journal: Journal, principal: Principal, execution_id: Executi
     Raises:
         MetaToolError: there is none, or it can't run again.
     """
-    record = await journal.execution(principal, execution_id)
-    if record is None:
-        raise MetaToolError(f"there is no execution {execution_id!r} (any more: state.journal_hours)")
+    record = await _record(journal, principal, execution_id)
     if record.is_dry_run:
         raise MetaToolError(
             f"{execution_id} is a dry run, which can only be applied: execute_code(apply={execution_id!r})"
@@ -91,9 +89,7 @@ async def to_apply(journal: Journal, principal: Principal, execution_id: Executi
         MetaToolError: it is no dry run of this principal, has not come to an end, or was applied already: what it
             found out is no longer true then.
     """
-    record = await journal.execution(principal, execution_id)
-    if record is None:
-        raise MetaToolError(f"there is no execution {execution_id!r} (any more: state.journal_hours)")
+    record = await _record(journal, principal, execution_id)
     if not record.is_dry_run:
         raise MetaToolError(f"{execution_id} is no dry run; make one with execute_code(code=…, dry_run=true)")
     if (other := await journal.applied_by(principal, execution_id)) is not None:
@@ -110,3 +106,10 @@ async def to_apply(journal: Journal, principal: Principal, execution_id: Executi
             f"the dry run {execution_id} did not come to an end ({record.status.value}); make a new one"
         )
     return RecordedRun(record, record.code, repeat, await journal.calls(principal, execution_id))
+
+
+async def _record(journal: Journal, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord:
+    record = await journal.execution(principal, execution_id)
+    if record is None:
+        raise MetaToolError(f"there is no execution {execution_id!r} (any more: state.journal_hours)")
+    return record

@@ -7,13 +7,15 @@ of the service; those that are settled come from the journal. Nothing that a pro
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 import anyio
 
 from codemode_server.background_tasks import OwnsTasks
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
-from codemode_server.domain.errors import MetaToolError, SandboxUnavailable
+from codemode_server.domain.errors import JournalUnavailable, MetaToolError, SandboxUnavailable
 from codemode_server.domain.executions import ExecutionKind, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.input_requests import NO_HOST_INPUT, HostInput
@@ -22,7 +24,6 @@ from codemode_server.domain.tools import Effect
 from codemode_server.executions.approvals.question import ProgramTexts
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.call_results import CallResults
-from codemode_server.executions.cancel_requests import CancelRequests, cancel_on_request
 from codemode_server.executions.events import (
     CallEventPublisher,
     ExecutionEvent,
@@ -34,7 +35,6 @@ from codemode_server.executions.execution import DirectCall, Execution, limits_o
 from codemode_server.executions.host_waiting import Suspensions, WaitEnd, host_returns, wait_with_host
 from codemode_server.executions.reopening import RecordedRun, plan_of, recorded, reopened, to_apply
 from codemode_server.executions.runner import ExecutionRunner
-from codemode_server.executions.scheduling import Turns
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.read_sources import ReadSources
@@ -42,36 +42,30 @@ from codemode_server.gateway.resumed_calls import ResumedCalls
 
 _CANCEL_SECONDS = 5.0
 """How long `cancel` waits for the end of a program."""
+_LOOK_SECONDS = 1.0
+"""How often requests of other processes to cancel a program are looked for while it runs."""
 
 
+@dataclass(kw_only=True)
 class ExecutionService(OwnsTasks):
     """Runs `limits.programs` at once; use as an async context manager, which ends those still running."""
 
-    def __init__(
-        self,
-        *,
-        runner: ExecutionRunner,
-        artifacts: ArtifactStore,
-        journal: Journal,
-        effect_of: Callable[[str, str], Effect],
-        config: LiveConfig,
-        sources: ReadSources,
-        cancel_requests: CancelRequests | None = None,
-    ) -> None:
-        """`effect_of`: of a tool by the raw names of server and tool."""
-        self._cancel_requests = cancel_requests
-        self._runner = runner
-        self._artifacts = artifacts
-        self._journal = journal
-        self._config = config
-        self._sources = sources
-        self._live: dict[ExecutionId, Execution] = {}
-        self._parked: dict[ExecutionId, Execution] = {}
-        """Those whose hosts come back, also if they end before."""
-        self._subscriptions = runner.subscriptions
-        self._effect_of = effect_of
-        self._suspensions = Suspensions(lambda: config.settings.approvals.suspended_seconds)
-        self.call_events = CallEventPublisher(self._live, runner.subscriptions, runner.note_status, self._write_results)
+    runner: ExecutionRunner
+    artifacts: ArtifactStore
+    journal: Journal
+    effect_of: Callable[[str, str], Effect]
+    """Of a tool by the raw names of server and tool."""
+    config: LiveConfig
+    sources: ReadSources
+    is_cancel_requested: Callable[[ExecutionId], bool]
+    _live: dict[ExecutionId, Execution] = field(default_factory=dict)
+    _parked: dict[ExecutionId, Execution] = field(default_factory=dict)
+    """Those whose hosts come back, also if they end before."""
+
+    def __post_init__(self) -> None:
+        self._suspensions = Suspensions(lambda: self.config.settings.approvals.suspended_seconds)
+        subscriptions, note_status = self.runner.subscriptions, self.runner.note_status
+        self.call_events = CallEventPublisher(self._live, subscriptions, note_status, self._write_results)
 
     def start(
         self,
@@ -118,7 +112,7 @@ class ExecutionService(OwnsTasks):
         repeat: Repeat | None = None,
         description: str = "",
     ) -> Execution:
-        limits, results = limits_of(self._config.settings.limits, timeout_s), CallResults(self._artifacts)
+        limits, results = limits_of(self.config.settings.limits, timeout_s), CallResults(self.artifacts)
         repeat = repeat or Repeat.new()
         return Execution(calls.execution_id, code, calls.context, limits, calls, results, call, description, repeat)
 
@@ -127,9 +121,17 @@ class ExecutionService(OwnsTasks):
             raise SandboxUnavailable("codemode-server is shutting down")
         self._live[execution.execution_id] = execution
         self._tasks.start_soon(self._run, execution, name=execution.execution_id)
-        if self._cancel_requests is not None:
-            self._tasks.start_soon(cancel_on_request, execution, self._cancel_requests, self.cancel)
+        self._tasks.start_soon(self._cancel_on_request, execution)
         return execution
+
+    async def _cancel_on_request(self, execution: Execution) -> None:
+        """Cancel a live execution once another process asks for it, as the pages do."""
+        while not execution.done.is_set():
+            with anyio.move_on_after(_LOOK_SECONDS):
+                await execution.done.wait()
+            with suppress(JournalUnavailable):  # what the program does next will say so
+                if not execution.done.is_set() and self.is_cancel_requested(execution.execution_id):
+                    await self.cancel(execution.execution_id)
 
     async def resume(
         self,
@@ -152,25 +154,25 @@ class ExecutionService(OwnsTasks):
                 raise MetaToolError(
                     f"{execution_id} goes on within the time that it began with; resume it without 'timeout'"
                 )
-            self._sources.share(execution_id, live.context, context)
+            self.sources.share(execution_id, live.context, context)
             if live.done.is_set():
-                self._sources.end_sharing(execution_id)
+                self.sources.end_sharing(execution_id)
             live.is_detached = False
             live.resumed.set()
             return live
-        settings = self._config.settings
-        past = await recorded(self._journal, context.principal, execution_id)
+        settings = self.config.settings
+        past = await recorded(self.journal, context.principal, execution_id)
         await self._take_over(past, context)
-        has_value = self._artifacts.has(context.owner, execution_id)
-        past = await reopened(self._journal, past, context.session, has_value=has_value)
+        has_value = self.artifacts.has(context.owner, execution_id)
+        past = await reopened(self.journal, past, context.session, has_value=has_value)
         calls = ExecutionCalls(execution_id, context, host=host)
-        unknown, redact = settings.approvals.unknown, self._config.redactor.text
-        calls.resumed = ResumedCalls(past.calls, effect_of=self._effect_of, unknown=unknown, redact=redact)
+        unknown, redact = settings.approvals.unknown, self.config.redactor.text
+        calls.resumed = ResumedCalls(past.calls, effect_of=self.effect_of, unknown=unknown, redact=redact)
         execution = self._new_rerun(past, calls, timeout_s)
         execution.is_rerun = execution.is_recorded = True  # so its end is recorded even if it never begins
         if (planned := past.record.applies) is not None:
-            records = await self._journal.calls(context.principal, planned)
-            execution.applies, calls.plan = planned, await plan_of(planned, records, self._config)
+            records = await self.journal.calls(context.principal, planned)
+            execution.applies, calls.plan = planned, await plan_of(planned, records, self.config)
         return self._launch(execution)
 
     async def apply(
@@ -187,10 +189,10 @@ class ExecutionService(OwnsTasks):
         Raises:
             MetaToolError: there is no such dry run, or it can't be applied.
         """
-        past = await to_apply(self._journal, context.principal, execution_id)
+        past = await to_apply(self.journal, context.principal, execution_id)
         await self._take_over(past, context)
         calls = ExecutionCalls(new_id(), context, host=host)
-        calls.plan = await plan_of(execution_id, past.calls, self._config)
+        calls.plan = await plan_of(execution_id, past.calls, self.config)
         execution = self._new_rerun(past, calls, timeout_s)
         execution.applies = execution_id
         return self._launch(execution)
@@ -198,7 +200,7 @@ class ExecutionService(OwnsTasks):
     async def _take_over(self, past: RecordedRun, context: RequestContext) -> None:
         """The session of `context` gets a program, which may hold all that the session of its earlier run had read."""
         has_read = any(it.outcome is not None and it.outcome.status is CallStatus.SUCCEEDED for it in past.calls)
-        await self._sources.take_over_session(context, past.record.session, has_read=has_read)
+        await self.sources.take_over_session(context, past.record.session, has_read=has_read)
 
     def _new_rerun(self, past: RecordedRun, calls: ExecutionCalls, timeout_s: float | None = None) -> Execution:
         """An execution of a recorded program, with the same randomness."""
@@ -212,10 +214,10 @@ class ExecutionService(OwnsTasks):
         Raises:
             MetaToolError: there is none with a program (any more).
         """
-        past = await recorded(self._journal, context.principal, execution_id)
+        past = await recorded(self.journal, context.principal, execution_id)
         await self._take_over(past, context)
         calls = ExecutionCalls(new_id(), context)
-        calls.resumed = ResumedCalls(past.calls, effect_of=self._effect_of, unknown="fail", is_closed=True)
+        calls.resumed = ResumedCalls(past.calls, effect_of=self.effect_of, unknown="fail", is_closed=True)
         return self._launch(self._new_rerun(past, calls))
 
     def detach(self, execution: Execution) -> None:
@@ -226,8 +228,8 @@ class ExecutionService(OwnsTasks):
     async def wait_with_host(self, execution: Execution) -> WaitEnd:
         """Wait until a live execution is settled, has a request for its host, or has waited for a person for so long
         that the host should be told."""
-        answer_seconds = self._config.settings.approvals.answer_seconds
-        return await wait_with_host(execution, self._subscriptions, answer_seconds)
+        answer_seconds = self.config.settings.approvals.answer_seconds
+        return await wait_with_host(execution, self.runner.subscriptions, answer_seconds)
 
     def park(self, execution: Execution) -> None:
         """The host got the input requests of an execution. If it does not come back in time, the execution ends."""
@@ -250,7 +252,7 @@ class ExecutionService(OwnsTasks):
         return execution
 
     async def _cancel_unless_resumed(self, execution: Execution) -> None:
-        if await host_returns(execution, self._config.settings.limits.input_seconds):
+        if await host_returns(execution, self.config.settings.limits.input_seconds):
             return
         self._parked.pop(execution.execution_id, None)
         if execution.awaited:
@@ -270,14 +272,9 @@ class ExecutionService(OwnsTasks):
         execution = self._live.get(execution_id)
         return ProgramTexts() if execution is None else ProgramTexts(execution.code, dict(execution.skills.loaded))
 
-    @property
-    def turns(self) -> Turns:
-        """The places of executions that run at once."""
-        return self._runner.turns
-
     def follow(self, follower: Callable[[ExecutionEvent], None]) -> None:
         """Have `follower` called with the events of all executions."""
-        self._subscriptions.followers.append(follower)
+        self.runner.subscriptions.followers.append(follower)
 
     def subscribe(self, execution_id: ExecutionId) -> Subscription:
         """The events of a live execution from now on.
@@ -287,7 +284,7 @@ class ExecutionService(OwnsTasks):
         """
         if execution_id not in self._live:
             raise MetaToolError(f"no execution {execution_id!r} is running")
-        return self._subscriptions.open(execution_id)
+        return self.runner.subscriptions.open(execution_id)
 
     def _write_results(self, execution: Execution) -> None:
         if self._tasks is not None:
@@ -296,13 +293,13 @@ class ExecutionService(OwnsTasks):
     async def _run(self, execution: Execution) -> None:
         """One execution from its turn to its settlement."""
         try:
-            await self._runner.run(execution)
+            await self.runner.run(execution)
         finally:
             with anyio.CancelScope(shield=True):
                 await execution.results.drop()
-            self._sources.end_sharing(execution.execution_id)
+            self.sources.end_sharing(execution.execution_id)
             self._live.pop(execution.execution_id)
             execution.done.set()
             kind = ExecutionKind.DIRECT_CALL if execution.direct_call else ExecutionKind.PROGRAM
             settled = ExecutionSettled(execution.execution_id, execution.status, kind, execution.milliseconds)
-            self._subscriptions.publish(settled)
+            self.runner.subscriptions.publish(settled)

@@ -13,9 +13,8 @@ import anyio
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.input_requests import HostInput
-from codemode_server.executions.execution import Execution, Phase
+from codemode_server.executions.execution import Execution, PendingInput, Phase
 from codemode_server.executions.host_waiting import WaitEnd
-from codemode_server.executions.pending_input import PendingInput
 from codemode_server.front.host_requests import HostRequests
 from codemode_server.front.tools.registry import Answer, ToolContext
 from codemode_server.gateway.execution_calls import ExecutionCalls, RunningCall

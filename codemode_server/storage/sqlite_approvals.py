@@ -195,7 +195,7 @@ _HELD_SECONDS = 86_400.0
 
 
 class SqliteCancelRequests:
-    """Implements `executions.cancel_requests.CancelRequests`."""
+    """Requests to cancel an execution: the pages ask, and the product that runs it looks for them."""
 
     def __init__(self, database: Database, thread: DatabaseThread) -> None:
         """`database` reads, `thread` writes."""

@@ -81,10 +81,6 @@ class TypeChecker:
         """Memory of that process; 0 if there is none, or if it can't be measured."""
         return self._server.resident_bytes if self._server else 0
 
-    async def aclose(self) -> None:
-        """End the process."""
-        await self._end()
-
     async def tend(self) -> None:
         """End the process when it was idle for long; runs in a task of its own."""
         while True:
@@ -94,7 +90,7 @@ class TypeChecker:
                 await self._used.wait()
                 continue
             async with self._turn:
-                await self._end()
+                await self.aclose()
 
     async def diagnostics(self, text: str, stubs: Mapping[str, str] = _NO_STUBS) -> list[Diagnostic] | None:
         """The diagnostics of a Python text, or None if it could not be checked.
@@ -124,10 +120,11 @@ class TypeChecker:
         finally:
             # Also when cancelled: its answer would be taken for the next one's.
             if found is None or self._server is None or self._server.is_used_up:
-                await self._end()
+                await self.aclose()
         return found
 
-    async def _end(self) -> None:
+    async def aclose(self) -> None:
+        """End the process."""
         server, self._server = self._server, None
         if server is not None:
             await server.kill()

@@ -48,7 +48,6 @@ class Unknown:
     """A server or tool that is named and does not exist."""
 
     node: ast.AST
-    name: str
     message: str
     is_sure: bool
     """False while its server may yet list more tools."""
@@ -130,7 +129,7 @@ class Names:
         try:
             server = self._catalog.server(path[0])
         except UnknownTool as error:
-            self.unknown.append(Unknown(node, path[0], str(error), is_sure=True))
+            self.unknown.append(Unknown(node, str(error), is_sure=True))
             return True
         try:
             if len(path) > 1 and not server.has_member(path[1]):
@@ -139,7 +138,7 @@ class Names:
             is_settled = bool(server.tools) if server.state is UpstreamState.READY else not server.is_available
             is_builtin = path[1] == "ToolError"
             message = f"{path[1]} is there without an import" if is_builtin else str(error)
-            self.unknown.append(Unknown(node, path[1], message, is_settled))
+            self.unknown.append(Unknown(node, message, is_settled))
             return True
         return False
 

@@ -63,7 +63,7 @@ from codemode_server.telemetry.tracing import Tracing
 from codemode_server.text import escaped
 from codemode_server.upstream_catalog import UpstreamCatalog
 from codemode_server.web.page_channel import PageChannel
-from codemode_server.workflows.folder import Workflows
+from codemode_server.workflows.compiling import Workflows
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from codemode_server.search.semantic import VectorCache
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.search.vector_ranker import vector_rankers
 from codemode_server.upstream_catalog import UpstreamCatalog
-from codemode_server.workflows.folder import Workflows
+from codemode_server.workflows.compiling import Workflows
 
 _INDEX_AFTER_SECONDS = 0.2
 _MAX_SEEN = 50

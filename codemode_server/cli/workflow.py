@@ -25,8 +25,7 @@ from codemode_server.domain.input_requests import NO_HOST_INPUT, Feature, HostIn
 from codemode_server.executions.preflight.preflight import CheckContext
 from codemode_server.redaction import Redactor
 from codemode_server.text import escaped, escaped_lines
-from codemode_server.workflows.compiling import CompiledWorkflow
-from codemode_server.workflows.folder import Workflows
+from codemode_server.workflows.compiling import CompiledWorkflow, Workflows
 from codemode_server.workflows.steps import PERSON
 
 _HELP = "(an empty line gives the default in brackets, or leaves the field out; `!` declines)"

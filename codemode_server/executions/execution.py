@@ -1,4 +1,8 @@
-"""A live execution: one program from its request to its settlement, and the limits that hold for it."""
+"""A live execution: one program from its request to its settlement, its limits, and the input requests for its host.
+
+A host of protocol 2026-07-28 gets requests as an answer to its tool call, so between two of its requests nobody serves
+them.
+"""
 
 from __future__ import annotations
 

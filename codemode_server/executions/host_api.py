@@ -19,7 +19,7 @@ from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.sandbox.contract import Reply
 from codemode_server.search.results import SearchResults
-from codemode_server.workflows.folder import Workflows
+from codemode_server.workflows.compiling import Workflows
 
 Search = Callable[[str, str, str | None, int, str | None], Awaitable[SearchResults]]
 """Searches by query, detail level, server, limit and effect."""

@@ -33,11 +33,8 @@ class ExecutionRecorder:
     async def begin(self, execution: Execution, span: Span, isolation_shortfall: str) -> None:
         """Record the start; raises `JournalUnavailable` if that fails, and then the program must not run."""
         execution.is_recorded = True
-        code = (
-            None
-            if execution.direct_call
-            else code_as_configured(execution.code, self.config, execution.context.redactor)
-        )
+        redactor = execution.context.redactor
+        code = None if execution.direct_call else code_as_configured(execution.code, self.config, redactor)
         level = execution.level.value if execution.level else ""
         spans.describe(
             span,
@@ -53,7 +50,7 @@ class ExecutionRecorder:
         spans.observe_input(span, code)
         # First the audit, which only queues it: both rows are then written in one transaction.
         kind = AuditEventKind.EXECUTION_RESUMED if execution.is_rerun else AuditEventKind.EXECUTION_STARTED
-        said = recorded_text(execution.description, execution.context.redactor, MAX_ERROR_CHARACTERS)
+        said = recorded_text(execution.description, redactor, MAX_ERROR_CHARACTERS)
         reason = said if said and self.config.payloads == "all" else None
         self._append(kind, execution, payload=code, level=level, reason=reason)
         if execution.is_rerun:  # the journal has it

@@ -9,7 +9,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -192,10 +192,10 @@ class ExecutionRunner:
             return
         execution.phase = Phase.RUNNING
         execution.calls.doubted_keys = checked.doubted_keys
-        host_api = self.host_api(execution)
+        host_api, quota = self.host_api(execution), execution.limits.workspace_mb * 2**20
         async with (
             followed(self.sources, execution, workspace, self.session_logs.is_logged),
-            self._folder(execution, workspace) as folder,
+            copied(workspace.make(), quota) if execution.is_dry_run else nullcontext(workspace.make()) as folder,
         ):
             self.session_logs.begin(execution)
             outcome = await backend.run(self._program(execution, host_api.modules(checked.imports), folder), host_api)
@@ -209,16 +209,6 @@ class ExecutionRunner:
         if execution.is_dry_run:
             execution.plan = await self.guard.plan(execution, await self.recorder.plan(execution))
         await store_outcome(execution, self.artifacts, execution.context.redactor)
-
-    @asynccontextmanager
-    async def _folder(self, execution: Execution, workspace: Workspace) -> AsyncGenerator[Path]:
-        """Folder that the program sees as /workspace; for a dry run a temporary copy."""
-        folder = workspace.make()
-        if not execution.is_dry_run:
-            yield folder
-            return
-        async with copied(folder, execution.limits.workspace_mb * 2**20) as copy:
-            yield copy
 
     def _program(self, execution: Execution, modules: Mapping[str, dict[str, Any]], workspace: Path) -> Program:
         return Program(

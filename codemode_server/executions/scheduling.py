@@ -44,19 +44,19 @@ class _Waiting:
     started: anyio.Event = field(default_factory=anyio.Event)
 
 
+@dataclass(slots=True)
 class Turns:
     """The places of one product. Used from one event loop."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._last_used: dict[str, float] = {}
-        """By session."""
-        self._queue: list[_Waiting] = []
-        self._running: Counter[str] = Counter()
-        """By session."""
-        self._of_principals: Counter[Principal] = Counter()
-        """Running, too."""
-        self._suspended: Counter[Principal] = Counter()
+    clock: Callable[[], float] = time.monotonic
+    _last_used: dict[str, float] = field(default_factory=dict)
+    """By session."""
+    _queue: list[_Waiting] = field(default_factory=list)
+    _running: Counter[str] = field(default_factory=Counter)
+    """By session."""
+    _of_principals: Counter[Principal] = field(default_factory=Counter)
+    """Running, too."""
+    _suspended: Counter[Principal] = field(default_factory=Counter)
 
     @property
     def waiting(self) -> int:
@@ -132,7 +132,7 @@ class Turns:
 
     def _give_places(self) -> None:
         """Let those start whose turn it is. Only they are woken: with many waiting, waking all for each end is slow."""
-        while (waiting := self._next()) is not None:
+        while (waiting := next(filter(self._may_start, self._order()), None)) is not None:
             self._queue.remove(waiting)
             self._count(waiting.owner, 1)
             waiting.is_running = True
@@ -149,9 +149,6 @@ class Turns:
         self._report_places()
         self._give_places()
 
-    def _next(self) -> _Waiting | None:
-        return next(filter(self._may_start, self._order()), None)
-
     def _may_start(self, waiting: _Waiting) -> bool:
         limits, session = waiting.limits, waiting.owner.session.session_id
         if 0 < limits.principal_programs <= self._of_principals[waiting.owner.principal]:
@@ -161,7 +158,7 @@ class Turns:
         return self._running.total() < limits.programs - kept
 
     def _note_use(self, session: Session) -> None:
-        now = self._clock()
+        now = self.clock()
         self._last_used = {name: used for name, used in self._last_used.items() if now - used < _ACTIVE_SECONDS}
         if not session.is_ephemeral:  # else it ends with this request
             self._last_used[session.session_id] = now

@@ -1,7 +1,7 @@
-"""Starts the executions of a product, waits for them, cancels and lists them.
+"""Starts the executions of a product, waits for them, and cancels them.
 
-An execution runs in a task of its own; `start` is followed by `wait`. Live executions are objects
-of the service; those that are settled come from the journal. Nothing that a program does is raised from here.
+An execution runs in a task of its own. Live executions are objects of the service; those that are settled come from the
+journal. Nothing that a program does is raised from here.
 """
 
 from __future__ import annotations
@@ -90,17 +90,13 @@ class ExecutionService(OwnsTasks):
         arguments: dict[str, JsonValue],
         context: RequestContext,
         host: HostInput = NO_HOST_INPUT,
+        *,
+        is_prompt: bool = False,
     ) -> Execution:
-        """Start one call of a tool, by its raw names, without a program or a sandbox, and return at once."""
+        """Start one call of a tool, or get one prompt, by its raw names, without a program or a sandbox, and return at
+        once."""
         calls = ExecutionCalls(new_id(), context, host=host)
-        return self._launch(self._execution("", calls, DirectCall(server, tool, arguments)))
-
-    def start_prompt(
-        self, server: str, name: str, arguments: dict[str, JsonValue], context: RequestContext
-    ) -> Execution:
-        """Start to get one prompt, by its raw names, and return at once. Its server can't ask the host anything."""
-        call = DirectCall(server, name, arguments, is_prompt=True)
-        return self._launch(self._execution("", ExecutionCalls(new_id(), context), call))
+        return self._launch(self._execution("", calls, DirectCall(server, tool, arguments, is_prompt)))
 
     def _execution(
         self,

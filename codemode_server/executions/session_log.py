@@ -163,34 +163,34 @@ class _Log:
         self.version += 1
 
 
+@dataclass
 class SessionLogs(OwnsTasks):
     """The logs of all live sessions; writes them in threads, one write to a log at a time."""
 
-    def __init__(self, workspaces: Callable[[Principal], Workspace], config: LiveConfig, sources: ReadSources) -> None:
-        self._workspaces = workspaces
-        self._config = config
-        self._sources = sources
-        self._run_id = secrets.token_hex(4)
-        """Tells the daily log of this product from those of others, and of its own earlier runs."""
-        self._logs: OrderedDict[tuple[Principal, str], _Log] = OrderedDict()
-        self._threads = anyio.CapacityLimiter(2)
-        self._failed = False
-        """True if the last write failed, which is logged once."""
+    workspaces: Callable[[Principal], Workspace]
+    config: LiveConfig
+    sources: ReadSources
+    _run_id: str = field(default_factory=lambda: secrets.token_hex(4))
+    """Tells the daily log of this product from those of others, and of its own earlier runs."""
+    _logs: OrderedDict[tuple[Principal, str], _Log] = field(default_factory=OrderedDict)
+    _threads: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))
+    _failed: bool = False
+    """True if the last write failed, which is logged once."""
 
     def is_logged(self, execution: Execution) -> bool:
         """True if the log may contain the program now; what its session reads later may change that."""
         is_replay = execution.calls.resumed is not None and execution.calls.resumed.is_closed
         is_real = not is_replay and not execution.is_dry_run and not execution.direct_call
         return (
-            self._config.settings.state.session_days > 0
+            self.config.settings.state.session_days > 0
             and is_real
-            and not self._sources.is_restricted(execution.context)
+            and not self.sources.is_restricted(execution.context)
         )
 
     def begin(self, execution: Execution) -> None:
         """A program begins. Where `permissions.flows` applies, the log has it once it has ended, since it may read
         something that the log must not have."""
-        if self.is_logged(execution) and not self._sources.has_rules:
+        if self.is_logged(execution) and not self.sources.has_rules:
             self._put(execution, _task(execution, execution.context.redactor), _BEGIN_DELAY_SECONDS)
 
     async def end(self, execution: Execution) -> None:
@@ -232,8 +232,8 @@ class SessionLogs(OwnsTasks):
                 "tasks": tasks,
                 **({"left_out": log.left_out} if log.left_out else {}),
             }
-            days, redactor = self._config.settings.state.session_days, self._config.redactor_of(principal)
-            files = LogFiles(self._workspaces(principal), log.workspace_mb, days)
+            days, redactor = self.config.settings.state.session_days, self.config.redactor_of(principal)
+            files = LogFiles(self.workspaces(principal), log.workspace_mb, days)
 
             def write() -> None:
                 head["state_files"] = files.state_files()

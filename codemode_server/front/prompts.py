@@ -69,7 +69,9 @@ async def get_prompt(name: str, arguments: dict[str, str], context: ToolContext)
             f"{one_line(name, 200)}: the arguments of a prompt have at most {MAX_ARGUMENT_CHARACTERS:,} characters"
         )
     server, prompt = prompt_named(services.catalog(), name)
-    execution = services.executions.start_prompt(server.raw_name, prompt.name, {**arguments}, context.request)
+    execution = services.executions.start_call(
+        server.raw_name, prompt.name, {**arguments}, context.request, is_prompt=True
+    )
     await wait_for(execution, context)
     if execution.outcome.error is not None:
         raise MetaToolError(redactor.visible(execution.outcome.error.message))

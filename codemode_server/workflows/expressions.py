@@ -165,13 +165,11 @@ class _Converter(ast.NodeTransformer):
         keywords = [ast.keyword(one.arg, self.visit(one.value)) for one in node.keywords]
         return ast.Call(function, [self.visit(one) for one in node.args], keywords)
 
-    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+    def visit_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> ast.expr:
         loops, inner = self._loops(node.generators)
-        return ast.ListComp(inner.visit(node.elt), loops)
+        return type(node)(inner.visit(node.elt), loops)
 
-    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:
-        loops, inner = self._loops(node.generators)
-        return ast.GeneratorExp(inner.visit(node.elt), loops)
+    visit_GeneratorExp = visit_ListComp
 
     def _loops(self, generators: list[ast.comprehension]) -> tuple[list[ast.comprehension], _Converter]:
         loops: list[ast.comprehension] = []

@@ -49,11 +49,10 @@ root = ["./source"]
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One diagnostic of the type checker. Lines count from 1, columns from 0, in bytes of UTF-8."""
+    """One diagnostic of the type checker; lines count from 1."""
 
-    code: str
     message: str
-    start: tuple[int, int]
+    line: int
 
 
 class TypeChecker:
@@ -207,7 +206,8 @@ class _Server:
         await self._notify("textDocument/didClose", {"textDocument": {"uri": address}})
         try:
             # What has no code is a hint for an editor: to show a name as unused.
-            return [_diagnostic(item) for item in answer["items"][:_MAX_DIAGNOSTICS] if item.get("code")]
+            items = [item for item in answer["items"][:_MAX_DIAGNOSTICS] if item.get("code")]
+            return [Diagnostic(str(it["message"])[:2_000], int(it["range"]["start"]["line"]) + 1) for it in items]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _Broken(f"its answer has another form: {error!r}") from error
 
@@ -296,9 +296,3 @@ def _make_folder() -> Path:
     (folder / "python" / "pyvenv.cfg").write_text("home = /\nversion = 3.14.0\n")
     (folder / "ty.toml").write_text(_CONFIGURATION)
     return folder
-
-
-def _diagnostic(item: dict[str, Any]) -> Diagnostic:
-    start = item["range"]["start"]
-    place = (int(start["line"]) + 1, int(start["character"]))
-    return Diagnostic(str(item.get("code") or ""), str(item["message"])[:2_000], place)

@@ -21,7 +21,7 @@ from codemode_server.domain.calls import ResultKey
 from codemode_server.executions.preflight.call_checks import Bound, bind
 from codemode_server.executions.preflight.imports import failing_imports, shadowed_imports
 from codemode_server.executions.preflight.names import Form, Names
-from codemode_server.executions.preflight.reading import Certainty, Reading, line_of, own_nodes
+from codemode_server.executions.preflight.reading import Certainty, Reading, line_of, yields
 from codemode_server.gateway.arguments import known_problems
 from codemode_server.sandbox.guest.advice import import_of, starts_fresh, tool_for_module
 from codemode_server.sandbox.guest.await_rule import CallUses, Use
@@ -180,7 +180,7 @@ class Findings:
         own = {
             node.name
             for node in self.reading.nodes
-            if isinstance(node, ast.AsyncFunctionDef) and not node.decorator_list and not _yields(node)
+            if isinstance(node, ast.AsyncFunctionDef) and not node.decorator_list and not yields(node)
         }
         for node in self.reading.nodes:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in own:
@@ -235,10 +235,6 @@ class Findings:
         similar = self._catalog.mistyped_tools(node.id)
         near = [tool for server, tool in similar if not self._context.refusal_of(server, tool)]
         return f"; did you mean {near[0].name}? Write: {near[0].import_line}" if near else ""
-
-
-def _yields(function: ast.AsyncFunctionDef) -> bool:
-    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(function.body))
 
 
 def _annotations(node: ast.AST) -> Iterator[ast.AST]:

@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Collection, Iterator
 
-from codemode_server.executions.preflight.reading import Reading
+from codemode_server.executions.preflight.reading import Reading, imported_modules
 from codemode_server.sandbox.guest.advice import CODEMODE_NAMES, on_module, shadowed_module
 from codemode_server.sandbox.guest.similar_names import similar_name
 from codemode_server.sandbox.importable import STANDARD
@@ -68,7 +68,7 @@ def failing_imports(
         if not message and not saves_skills:
             message = next(filter(None, map(why_no_skill, _imported_skills(node))), "")
         if not message and not changes_finders:
-            missing = next((name for name in _imported(node) if name and is_missing(name.partition(".")[0])), "")
+            missing = next((name for name in imported_modules(node) if name and is_missing(name.partition(".")[0])), "")
             message = missing and f"no module named {missing!r}: {_in_place_of(missing, servers)}"
         if message:
             yield node, message
@@ -78,16 +78,9 @@ def shadowed_imports(reading: Reading, is_saved: Callable[[str], bool]) -> Itera
     """Imports of a module that comes before the one of the same name in /workspace, each with a message."""
     for node in reading.nodes:
         if isinstance(node, _Import):
-            for name in dict.fromkeys(name.partition(".")[0] for name in _imported(node)):
+            for name in dict.fromkeys(name.partition(".")[0] for name in imported_modules(node)):
                 if name in STANDARD and is_saved(name):
                     yield node, shadowed_module(name)
-
-
-def _imported(node: _Import) -> list[str]:
-    """The modules that an import names."""
-    if isinstance(node, ast.ImportFrom):
-        return [node.module or ""] if not node.level else []
-    return [alias.name for alias in node.names]
 
 
 def _in_place_of(name: str, servers: Collection[str]) -> str:
@@ -105,7 +98,7 @@ def _imported_skills(node: _Import) -> list[str]:
     """Names of skills that an import needs: `from skills import a`, `from skills.a import b`, `import skills.a`."""
     if isinstance(node, ast.ImportFrom) and node.module == "skills" and not node.level:
         return [alias.name for alias in node.names if alias.name != "*" and not alias.name.startswith("__")]
-    return [module.split(".")[1] for module in _imported(node) if module.startswith("skills.")]
+    return [module.split(".")[1] for module in imported_modules(node) if module.startswith("skills.")]
 
 
 def _member_problem(node: _Import) -> str:

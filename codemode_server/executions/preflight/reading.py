@@ -75,6 +75,13 @@ def line_of(node: ast.AST) -> int:
     return getattr(node, "lineno", 1)
 
 
+def imported_modules(node: ast.AST) -> list[str]:
+    """The modules that an import names, without those of relative imports; empty for any other node."""
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""] if not node.level else []
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
 _NEVER_SUPPRESSING = frozenset(
     {"open", "ThreadPoolExecutor", "TaskGroup", "timeout", "Semaphore", "TemporaryDirectory"}
 )
@@ -150,7 +157,7 @@ class Certainty:
             node.name: node
             for node in self._reading.nodes
             if isinstance(node, _Function) and bindings[node.name] == 1 and not node.decorator_list
-            if not any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in own_nodes(node.body))
+            if not yields(node)
         }
 
     def _brings_others(self, node: ast.AST) -> bool:
@@ -195,6 +202,10 @@ def own_nodes(statements: list[ast.stmt]) -> list[ast.AST]:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             waiting += ast.iter_child_nodes(node)
     return nodes
+
+
+def yields(function: _Function) -> bool:
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(function.body))
 
 
 def _leaves(node: ast.AST) -> bool:

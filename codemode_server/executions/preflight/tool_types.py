@@ -52,6 +52,7 @@ _UNION = re.compile(r"subscripted object has type `([^`]+)`")
 _BESIDE = frozenset({"files", "text"})
 """Attributes and keys of what a tool sent beside its result (`sandbox/guest/files.py`); no type declares them."""
 _MAX_KEYS = 12
+_FILE = "from servers import tool", "from servers import File, tool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class TypeDocument:
         self._findings = findings
         tools = {call.tool.path: call.tool for call in findings.calls}.values()
         self.stubs = {"_cm.pyi": SUPPORT, "servers/__init__.pyi": PACKAGE}
-        self.stubs |= {f"servers/{tool.server}/{tool.name}.pyi": _stub(tool.stub.source) for tool in tools}
+        self.stubs |= {f"servers/{it.server}/{it.name}.pyi": it.stub.source.replace(*_FILE, 1) for it in tools}
         """By path, from the folder of modules."""
         for server in sorted({tool.server for tool in tools}):
             names = [tool.name for tool in tools if tool.server == server]
@@ -93,7 +94,7 @@ class TypeDocument:
 
     def findings(self, diagnostics: list[Diagnostic]) -> Iterator[Finding]:
         for diagnostic in diagnostics:
-            line = diagnostic.start[0] - _IMPORT.count("\n")
+            line = diagnostic.line - _IMPORT.count("\n")
             statement = self._statement_at(line)
             finding = self._finding(diagnostic.message, statement) if statement is not None else None
             if finding is not None:
@@ -105,7 +106,8 @@ class TypeDocument:
         if (found := _ATTRIBUTE.match(message)) and (classes := self._classes.get(found[2])):
             write = f"; write [{found[3]!r}]" if found[3] in classes[0].keys and "list[" not in found[1] else ""
             text = f"{found[1]}{write}. {_described(classes[0])}"
-            return None if found[3] in _BESIDE else self._found(statement, text, is_sure=_is_declared(classes))
+            is_declared = all(one.tool.stub.returned.origin == "declared" for one in classes)
+            return None if found[3] in _BESIDE else self._found(statement, text, is_sure=is_declared)
         if (found := _INDEX.search(message)) and (classes := self._classes.get(found[2])):
             text = f"a list can't be indexed by {found[1]!r}; {_described(classes[0], 'an item')}"
             is_member = re.search(rf"\| list\[{found[2]}\]|list\[{found[2]}\] \|", classes[0].tool.stub.source)
@@ -142,7 +144,7 @@ class TypeDocument:
 
     def _statement_at(self, line: int) -> ast.stmt | None:
         """The innermost statement at a line."""
-        at_line = [node for node in self._statements if _is_at(node, line)]
+        at_line = [node for node in self._statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
         return at_line[-1] if at_line else None
 
     @cached_property
@@ -183,14 +185,6 @@ def _described(known: ResultClass, subject: str = "It") -> str:
     return f"{subject} has {known.summary} (from {known.tool.name}(){calls})."
 
 
-def _is_declared(classes: list[ResultClass]) -> bool:
-    return all(one.tool.stub.returned.origin == "declared" for one in classes)
-
-
-def _is_at(node: ast.stmt | ast.expr, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
-
-
 def _edited(findings: Findings) -> str:
     """The program's text with changed calls; nothing is moved to another line."""
     edits: list[tuple[int, int, int, str]] = []
@@ -208,16 +202,11 @@ def _edited(findings: Findings) -> str:
             edits += [(node.lineno, node.col_offset, 0, "_cm_pending("), _end(node, ")")]
         if call.problem or not call.is_whole or any(keyword.arg is None for keyword in node.keywords) or _is_dict(node):
             edits += [(node.func.lineno, node.func.col_offset, 0, "_cm_loose("), _end(node.func, ")")]
-    lines = [line.encode() for line in _lines(findings.reading.text)]
+    lines = [line.encode() for line in re.split("\r\n|\r|\n", findings.reading.text)]  # as Python counts them
     for number, column, length, text in sorted(edits, key=lambda edit: edit[:2])[::-1]:
         line = lines[number - 1]
         lines[number - 1] = line[:column] + text.encode() + b" " * length + line[column + length :]
     return b"\n".join(lines).decode()
-
-
-def _lines(text: str) -> list[str]:
-    """The lines as Python counts them."""
-    return re.split("\r\n|\r|\n", text)
 
 
 def _end(node: ast.expr, text: str) -> tuple[int, int, int, str]:
@@ -227,10 +216,6 @@ def _end(node: ast.expr, text: str) -> tuple[int, int, int, str]:
 def _is_dict(call: ast.Call) -> bool:
     """True if the only argument may be a dict of all arguments."""
     return len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Constant)
-
-
-def _stub(source: str) -> str:
-    return source.replace("from servers import tool", "from servers import File, tool", 1)
 
 
 def _classes_of(tool: Tool) -> Iterator[ResultClass]:

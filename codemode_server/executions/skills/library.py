@@ -21,7 +21,6 @@ from codemode_server.domain.principals import Owner, Principal
 from codemode_server.domain.skills import Skill, SkillState
 from codemode_server.executions.skills.rules import SkillSource, facts_of
 from codemode_server.executions.skills.store import SavedSkill, SkillStore
-from codemode_server.file_stamps import NO_FILE, FileStamp
 from codemode_server.sandbox.guest.similar_names import similar_name
 
 _MAX_BYTES = 256 * 1024
@@ -33,7 +32,6 @@ class ProjectSkills:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[str, tuple[FileStamp, Skill]] = {}
 
     def names(self) -> list[str]:
         """The names of the programs."""
@@ -46,13 +44,7 @@ class ProjectSkills:
         )
 
     def entries(self) -> list[Skill]:
-        """Every skill; read anew only if its file changed."""
-        found: dict[str, tuple[FileStamp, Skill]] = {}
-        for name in self.names():
-            stamp, known = self._stamp(name), self._known.get(name)
-            found[name] = known if known is not None and known[0] == stamp else (stamp, self._read(name))
-        self._known = found
-        return [skill for _, skill in found.values()]
+        return list(map(self._read, self.names()))
 
     def source(self, name: str) -> str:
         """The text of a program.
@@ -72,23 +64,12 @@ class ProjectSkills:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise MetaToolError(f"skills/{name}.py can't be read: {reason}") from error
 
-    def _stamp(self, name: str) -> FileStamp:
-        """A fingerprint that changes with the file."""
-        try:
-            found = (self._folder / f"{name}.py").stat()
-        except OSError:
-            return NO_FILE
-        return FileStamp.of(found)
-
     def _read(self, name: str) -> Skill:
         try:
             facts = facts_of(name, self.source(name))
         except MetaToolError as error:  # one bad file hides no other
             return Skill(name, f"({error})")
         return Skill(name, facts.summary, facts.function, facts.signature, facts.tools)
-
-
-_MAX_DESCRIBED = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +91,6 @@ class SkillLibrary:
     state_folder: Path
     config: LiveConfig
     _stores: dict[PrincipalId, SkillStore] = field(default_factory=dict)
-    _described: dict[tuple[SavedSkill, bool], Skill] = field(default_factory=dict)
 
     def store(self, principal: Principal) -> SkillStore:
         """The skills saved by programs of a principal."""
@@ -126,7 +106,7 @@ class SkillLibrary:
     def entries(self, owner: Owner) -> list[Skill]:
         """Every skill that the session can import or read, by name."""
         project = self.project.entries()
-        saved = [self._skill(it, owner) for it in self._visible(owner).values()]
+        saved = [_described(it, owner) for it in self._visible(owner).values()]
         return sorted([*project, *saved], key=lambda it: it.name)
 
     def project_names(self) -> set[str]:
@@ -147,7 +127,7 @@ class SkillLibrary:
             return SkillText(self.project.source(name))
         if (found := self._now(owner, name)) is None:
             raise UnknownTool(self.why_missing(owner, name) or f"there is no skill {name!r}")
-        skill = self._skill(found, owner)
+        skill = _described(found, owner)
         note = [f"saved by {found.execution_id}", skill.calls, skill.mark]
         sources = () if _is_known_to(owner, found) else found.sources
         return SkillText(found.text, "".join(f" · {part}" for part in note if part), sources)
@@ -204,18 +184,10 @@ class SkillLibrary:
     def _is_usable(self, skill: SavedSkill) -> bool:
         return not skill.is_changed and (skill.accepted_at is not None or self.is_automatic)
 
-    def _skill(self, saved: SavedSkill, owner: Owner) -> Skill:
-        key = saved, _is_known_to(owner, saved)
-        if (known := self._described.get(key)) is None:
-            if len(self._described) > _MAX_DESCRIBED:
-                self._described.clear()
-            known = self._described[key] = _described(*key, owner.principal.principal_id)
-        return known
 
-
-def _described(saved: SavedSkill, is_known: bool, principal_id: PrincipalId) -> Skill:
+def _described(saved: SavedSkill, owner: Owner) -> Skill:
     facts = facts_of(saved.name, saved.text)
-    if not is_known and saved.sources:
+    if saved.sources and not _is_known_to(owner, saved):
         # Text of a session that had read what this one has not: who asks for the whole file is shown it, and counts as
         # having read that too.
         facts = SkillSource("")
@@ -228,7 +200,7 @@ def _described(saved: SavedSkill, is_known: bool, principal_id: PrincipalId) -> 
         facts.tools,
         SkillState.PROPOSED if saved.is_proposal else state,
         saved.execution_id,
-        principal_id,
+        owner.principal.principal_id,
     )
 
 

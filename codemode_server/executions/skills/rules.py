@@ -13,10 +13,11 @@ import re
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.principals import DEVICE_NAMES
-from codemode_server.executions.preflight.reading import MAX_CHARACTERS, Reading, line_of, read
+from codemode_server.executions.preflight.reading import MAX_CHARACTERS, Reading, imported_modules, line_of, read
 from codemode_server.sandbox.guest.await_rule import last_name
 from codemode_server.sandbox.importable import NEVER_IN_WORKSPACE
 from codemode_server.text import clean, clean_line, escaped, first_lines
@@ -42,6 +43,7 @@ class SkillSource:
     tools: tuple[str, ...] = ()
 
 
+@lru_cache(maxsize=1_000)
 def facts_of(name: str, text: str) -> SkillSource:
     """The facts of the skill of this name."""
     if len(text) > MAX_CHARACTERS:
@@ -143,6 +145,12 @@ _PLAIN = (
 """Nodes allowed in an expression at top level, beside harmless calls."""
 
 
+_FROM_OUTSIDE = (
+    "a skill can't import {!r}: it imports the standard library, servers and skills, since a module in /workspace can "
+    "change after the user has accepted the skill; save that as a skill too"
+)
+
+
 def check_name(name: str) -> None:
     """Raises `MetaToolError` if no skill may have this name."""
     shown = escaped(name[:80])
@@ -169,13 +177,9 @@ def check_text(name: str, text: str, importable: frozenset[str] | None) -> None:
         )
     if (reading := read(text)) is None:
         raise MetaToolError(f"skills/{name}.py is not valid Python, or too dense to be checked")
-    problems = sorted(
-        {
-            *_look_alikes(text),
-            *_run_on_import(reading.tree.body),
-            *(_unreviewed(reading, importable) if importable is not None else ()),
-        }
-    )
+    unreviewed = unreviewed_imports(reading, importable) if importable is not None else ()
+    outside = ((line, _FROM_OUTSIDE.format(escaped(module[:60]))) for line, module in unreviewed)
+    problems = sorted({*_look_alikes(text), *_run_on_import(reading.tree.body), *outside})
     if not any(isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef) for it in reading.tree.body):
         problems.append((1, f"it defines no function; write def {name}(…)"))
     if problems:
@@ -186,22 +190,9 @@ def check_text(name: str, text: str, importable: frozenset[str] | None) -> None:
 def unreviewed_imports(reading: Reading, importable: frozenset[str] = frozenset()) -> Iterator[tuple[int, str]]:
     """The modules that a text imports, and that may come from /workspace, where any program can change them."""
     for node in reading.nodes:
-        if isinstance(node, ast.ImportFrom):
-            names = [node.module or ""] if node.level == 0 else []
-        else:
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        for root in (name.partition(".")[0] for name in names):
+        for root in (name.partition(".")[0] for name in imported_modules(node)):
             if root not in NEVER_IN_WORKSPACE and root not in importable:
                 yield line_of(node), root
-
-
-def _unreviewed(reading: Reading, importable: frozenset[str]) -> Iterator[tuple[int, str]]:
-    for line, module in unreviewed_imports(reading, importable):
-        yield (
-            line,
-            f"a skill can't import {escaped(module[:60])!r}: it imports the standard library, servers and skills, "
-            "since a module in /workspace can change after the user has accepted the skill; save that as a skill too",
-        )
 
 
 def _look_alikes(text: str) -> Iterator[tuple[int, str]]:

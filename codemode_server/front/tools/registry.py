@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codemode_server.gateway.policy.refusals import ToolRefusals
     from codemode_server.gateway.read_sources import ReadSources
     from codemode_server.search.results import SearchResults
-    from codemode_server.workflows.folder import Workflows
+    from codemode_server.workflows.compiling import Workflows
 
     ToolSearch = Callable[[RequestContext, str, str, str | None, int, str | None], Awaitable[SearchResults]]
     """The search over the tools of all servers and the skills, with the arguments of `search_tools`."""

@@ -111,11 +111,6 @@ async def test_a_constant_that_the_gateway_would_refuse_is_refused(call: str, wr
             "has no argument 'repoo'; did you mean 'repo'? It has no argument 'labl'; did you mean 'labels'? "
             "It has no argument 'stat'; did you mean 'state'?",
         ),
-        ("list_issues(colour=1, size=2)", "has no argument 'colour'. It has no argument 'size'. It is missing 'repo'."),
-        (
-            "list_issues('a', 'open', [], 3, 4, labl=['x'])",
-            "takes 4 arguments, not 5. It has no argument 'labl'.",
-        ),
         (
             "list_issues('a', a=1, b=1, c=1, d=1, e=1, f=1, g=1)",
             "has no argument 'a'. It has no argument 'b'. It has no argument 'c'. It has no argument 'd'. "
@@ -131,26 +126,14 @@ async def test_all_wrong_arguments_of_a_call_are_named_at_once(call: str, wrong:
     "call",
     [
         "update({'a': 1})",
-        "update({'data': {'a': 1}})",
-        "update(data={})",
         "echo({'any': 'thing'})",
-        "echo(any='thing')",
-        "boom()",
-        "boom({})",
-        "list_issues(x)",
-        "list_issues(*x)",
-        "list_issues(**x)",
         "list_issues('a', **x)",
         "list_issues({'repo': 'a', **x})",
-        "list_issues({key: 'a' for key in x})",
         "list_issues('a', state=..., limit=5)",
         "list_issues('a', labels=('x', 'y'))",
         "list_issues.raw('a')",
         "list_issues.map(['a', 'b'], state='open')",
         "list_issues.pages(repo='a')",
-        "list_issues.pages()",
-        "list_issues.map([{'repo': 'a'}])",
-        "list_issues.raw(x)",
     ],
 )
 async def test_every_way_of_calling_is_let_through(call: str) -> None:
@@ -172,9 +155,6 @@ async def test_a_coroutine_that_nobody_awaits_is_found() -> None:
         "await main()",
         "import asyncio\nasyncio.run(main())",
         "if __name__ == '__main__':\n    main()",
-        "x = main()\nawait x",
-        "async def both():\n    await main()\nawait both()",
-        "main().close()\n1",
     ],
 )
 async def test_a_coroutine_that_somebody_awaits_is_fine(end: str) -> None:
@@ -231,18 +211,12 @@ async def test_errors_are_warnings_where_that_is_asked_for_and_nothing_where_tha
 
 CAUGHT = [
     "try:\n    {}\nexcept Exception as e:\n    print(e)",
-    "try:\n    {}\nexcept:\n    pass",
-    "try:\n    {}\nexcept (KeyError, TypeError):\n    pass",
     "def attempt(f):\n    try:\n        return f()\n    except Exception as e:\n"
     "        return str(e)\nattempt(lambda: {})",
     "def one():\n    {}\ntry:\n    one()\nexcept Exception:\n    pass",
-    "def two():\n    {}\ndef one():\n    two()\ntry:\n    one()\nexcept Exception:\n    pass",
-    "def one():\n    {}\ndef attempt(f):\n    try:\n        f()\n    except Exception:\n        pass\nattempt(one)",
     "from contextlib import suppress\nwith suppress(Exception):\n    {}",
     "import asyncio\nasync def one():\n    {}\nasync def main():\n"
     "    await asyncio.gather(one(), return_exceptions=True)\nasyncio.run(main())",
-    "import asyncio\nasync def one():\n    {}\nasync def main():\n    task = asyncio.create_task(one())\n"
-    "    try:\n        await task\n    except Exception:\n        pass\nasyncio.run(main())",
     "import functools\ndef retry(f):\n    @functools.wraps(f)\n    def run():\n        try:\n            return f()\n"
     "        except Exception:\n            return None\n    return run\n@retry\ndef one():\n    {}\none()",
     "if False:\n    {}",
@@ -253,7 +227,6 @@ CAUGHT = [
     "def never():\n    {}",
     "import sys\nprint(1)\nsys.exit()\n{}",
     "class C:\n    def __enter__(self): return self\n    def __exit__(self, *a): return True\nwith C():\n    {}",
-    "def f():\n    while True:\n        try:\n            {}\n        finally:\n            break\nf()",
 ]
 
 
@@ -285,9 +258,6 @@ async def test_a_failure_that_nothing_catches_stops_the_program(around: str) -> 
     [
         "from servers.github import list_issues\nlist_issues = print\nlist_issues('a', labl=1)",
         "from servers.github import list_issues\ndef f(list_issues):\n    list_issues('a', labl=1)\nf(print)",
-        "from servers.github import list_issues\nfor list_issues in [print]:\n    list_issues('a', labl=1)",
-        "from servers.github import list_issues\ndel list_issues\n"
-        "try:\n    from x import list_issues\nexcept ImportError:\n    pass\n",
         "import servers.github as gh\ngh.list_issues = print\ngh.list_issues('a', labl=1)",
         "from servers.github import list_issues\nglobals()['list_issues'] = print\nlist_issues('a')",
         "try:\n    from servers.github import nope\nexcept ImportError:\n"
@@ -296,8 +266,6 @@ async def test_a_failure_that_nothing_catches_stops_the_program(around: str) -> 
         "from math import *\nfrom servers.github import search\nsearch(str(pi))",
         "from servers.github import boom\nx: Undefined = 1\ndef f(a: Nowhere) -> Neither: ...\nboom()",
         "from servers.github import boom\ntype X = int\ndef f[T](a: T) -> T: return a\nboom()",
-        "from servers import ToolError, tool\nfrom servers.github import boom\nboom()",
-        "from servers.github.create_issue import create_issue, CreateIssueResult\ncreate_issue('a', 'b')",
         "from servers.github import boom\nprint(__name__, __file__, ToolError, exit)\nboom()",
         "from servers.github import boom\nmatch [1]:\n    case [x, *rest]: print(x, rest)\n"
         "    case {'a': y, **more}: print(y, more)\nboom()",

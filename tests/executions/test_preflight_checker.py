@@ -110,12 +110,9 @@ async def test_a_process_that_has_read_many_texts_or_grown_is_replaced(monkeypat
 
 ODD = {
     "hangs": "time.sleep(60)",
-    "ends": "sys.exit(1)",
     "says nonsense": "print('hello', flush=True); time.sleep(60)",
     "says no message": "print('Content-Length: 2\\r\\n\\r\\n[]', end='', flush=True); time.sleep(60)",
     "says a size too large": "print('Content-Length: 99999999999\\r\\n\\r\\n', end='', flush=True); time.sleep(60)",
-    "never ends a line": "print('x' * 100_000, end='', flush=True); time.sleep(60)",
-    "refuses": "print('Content-Length: 22\\r\\n\\r\\n{\"id\": 1, \"error\": {}}', end='', flush=True); time.sleep(60)",
     "speaks another encoding": (
         'print(\'Content-Length: 37\\r\\n\\r\\n{"id": 1, "result": {"capabilities":{}}}\', end=\'\', flush=True)'
     ),
@@ -148,27 +145,16 @@ HOSTILE = {
     "nothing": "",
     "open parentheses": "(" * N,
     "parentheses": "(" * 190 + ")" * 190,
-    "minuses": "-" * N + "1",
-    "nots": "not " * 15_000 + "1",
-    "lambdas": "lambda:" * 8_000 + "1",
     "attributes": "a" + ".a" * 30_000,
-    "a long sum": "1" + "+1" * 30_000,
     "a sum that can't be written anew": f"{OWN}\n" + "1" + "+1" * 900,
-    "many lines": "a = 1\n" * 10_000,
     "more lines than are read": "a = 1\n" * 100_000,
-    "calls of calls": "f()" + "()" * 30_000,
     "nested functions": "".join(" " * n + "def f():\n" for n in range(99)) + " " * 99 + "pass",
-    "conditions": "1 if 1 else " * 5_000 + "1",
-    "brackets": "[" * 150,
     "f-strings": 'f"{' * 50 + "1",
     "a NUL": "a\0b",
     "lone surrogates": "x = '\ud800'\n\ud800",
-    "an escaped surrogate": "from servers.github import search\nsearch('\\ud800')",
     "a huge number": "from servers.github import search\nsearch(" + "9" * 4_000 + ")",
-    "a hexadecimal number": "from servers.github import search\nsearch(0x" + "f" * 20_000 + ")",
     "many tools' calls": "from servers.github import search\n" + "search(5)\n" * 3_000,
     "many unknown names": "from servers.github import boom\n" + "\n".join(f"n{n}" for n in range(5_000)),
-    "many tries": "from servers.github import boom\n" + "try:\n boom(a=1)\nexcept Exception: pass\n" * 1_000,
     "many calls and tries": "from servers.github import boom\n"
     + "try: pass\nexcept ValueError: pass\n" * 1_000
     + "boom(a=1);" * 3_000,

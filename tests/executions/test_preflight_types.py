@@ -39,11 +39,8 @@ async def test_what_a_declared_type_rules_out_stops_the_program(code: str, expec
     "code",
     [
         "async def main():\n    issue = await get_issue('a', 1)\n    print(issue['titel'])\nawait main()",
-        "async def main():\n    issue = get_issue('a', 1)['titel']\nawait main()",
         "import asyncio\nasync def main():\n    issues = await asyncio.gather(*[get_issue(r, 1) for r in 'ab'])\n"
         "    print(issues[0]['titel'])\nasyncio.run(main())",
-        "import asyncio\nasync def main():\n    one, more = await asyncio.gather(get_issue('a', 1), list_issues('a'))\n"
-        "    print(one['titel'])\nasyncio.run(main())",
         "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor() as pool:\n"
         "    rows = list(pool.map(lambda n: n, [1]))\nx = get_issue('a', rows[0])\nx['titel']",
         "def pick():\n    return [i for i in list_issues('a') if i['titel']]\npick()",
@@ -62,40 +59,24 @@ async def test_a_wrong_key_is_seen_however_the_result_came(code: str) -> None:
         "issue = get_issue('a', 1)\nissue.update(age=3)\nprint(issue['age'])",
         "issue = get_issue('a', 1)\nif 'age' in issue:\n    print(issue['age'])",
         "issue = get_issue('a', 1)\nprint(issue['age'] if issue.get('age') else 0)",
-        "issue = get_issue('a', 1)\nprint(issue.get('age', 0) + 1)",
-        "issue = get_issue('a', 1) | {'age': 5}\nprint(issue['age'])",
         "more = {'age': 5}\nissue = get_issue('a', 1) | more\nprint(issue['age'])",
-        "more = {'age': 5}\nissue = get_issue('a', 1)\nissue |= more\nprint(issue['age'])",
         "issue = dict(get_issue('a', 1))\nissue['age'] = 1\nprint(issue['age'], issue.pop('age'))",
-        "issue = {**get_issue('a', 1), 'age': 5}\nprint(issue['age'])",
         "rows = [{**i, 'n': len(i['title'])} for i in list_issues('a')]\nprint(rows[0]['n'])",
         "from collections import defaultdict\nby = defaultdict(list)\nfor i in list_issues('a'):\n"
         "    by[i['title']].append(i)",
-        "import json\nissue = json.loads(json.dumps(get_issue('a', 1)))\nprint(issue['any'])",
-        "text = search('a')\nprint(text.upper() if text else text)",
         "import asyncio\nasync def main():\n    calls = {'a': get_issue('a', 1)}\n"
         "    print(calls['a']['title'])\nawait main()",
         "import asyncio\nasync def main():\n    tasks = []\n    for r in 'ab': tasks.append(get_issue(r, 1))\n"
         "    for x in await asyncio.gather(*tasks): print(x['title'])\nawait main()",
         "import asyncio\nasync def main():\n    async with asyncio.TaskGroup() as g:\n"
         "        t = g.create_task(get_issue('a', 1))\n    print(t.result()['title'])\nawait main()",
-        "import requests\nrequests.get('http://x')\nget_issue('a', 1)",
         "x = get_issue('a', 1)\nreturn x['title']",
         "from datetime import date\nsearch(date.today())",
-        "from pathlib import Path\nsearch(Path('a') / 'b')",
-        "labels = {'a', 'b'}\nlist_issues('a', labels=labels)",
-        "labels = ('a', 'b')\nlist_issues('a', labels=labels)",
-        "data = {'a': 1}\nupdate(data)",
         "args = {'repo': 'a', 'number': 1}\nget_issue(**args)['title']",
-        "args = {'repo': 'a', 'number': 1}\nget_issue(args)['title']",
         "list = [1]\nstr = 'a'\nget_issue(str, list[0])['title']",
-        "n = '5'\nfor _ in range(2):\n    n = int(n) + 1\nget_issue('a', n)",
         "n = '5'\ndef change():\n    global n\n    n = 5\nchange()\nget_issue('a', n)",
         "import json\nprint(json.loads(list_issues('a'))[0]['title'], json.loads(search('a')))",
-        "def f(n='5'):\n    return get_issue('a', n)\nf(5)",
-        "class C:\n    n = '5'\nC.n = 5\nget_issue('a', C.n)",
         "n = '5' if issues else 5\nget_issue('a', n)".replace("issues", "list_issues('a')"),
-        "import os\nget_issue(os.environ.get('REPO'), 1)",
         "cursor = None\nwhile True:\n    page = echo(cursor=cursor)\n    cursor = page.get('next')\n"
         "    if not cursor: break",
         "for name in ('a', 'b'):\n    try:\n        print(get_issue(name, 1)['nothing'])\n"

@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 
-from codemode_server.app import App
-from codemode_server.config import load
-from codemode_server.domain.errors import SettingsError
 from tests.privacy.spacy_kit import FAILS, FINDS, install, needs_spacy
 
 from .product import configuration, in_memory
@@ -92,14 +89,11 @@ ROWS = "import servers.crm\nrow = servers.crm.get()\n"
 GET = "import servers.{0}\nservers.{0}.get()"
 
 
-def two_servers(folder: Path, row: dict[str, str], letter: str) -> Path:
-    """`crm` answers with a row, and `letters` and `open` with the same letter; `open` is not protected."""
-    servers = answering(folder, crm=text(json.dumps(row)), letters=text(letter), open=text(letter))
-    return configuration(folder, servers, privacy={"servers": {"crm": "tokens", "letters": "tokens"}})
-
-
 async def test_a_name_of_a_field_has_its_token_in_the_prose_of_another_server(tmp_path: Path) -> None:
-    async with in_memory(two_servers(tmp_path, ROW, LETTER)) as host:
+    """`letters` and `open` answer with the same letter; `open` is not protected."""
+    servers = answering(tmp_path, crm=text(json.dumps(ROW)), letters=text(LETTER), open=text(LETTER))
+    path = configuration(tmp_path, servers, privacy={"servers": {"crm": "tokens", "letters": "tokens"}})
+    async with in_memory(path) as host:
         before = await host.run(GET.format("letters") + ".partition(' from')[0]")
         assert before.value == "Dear all,\nAnn Lee", "before it is known: the control"
         assert (await host.run(ROWS + "row")).value == {"full_name": "<NAME_1>", "item": "Desk Lamp"}
@@ -135,11 +129,3 @@ async def test_a_result_is_withheld_if_the_recognizer_fails(
     assert "its result is withheld: it could not be searched for names" in refused
     assert "privacy.name_models in upstream.yaml" in refused
     assert "Ann" not in refused + caplog.text
-
-
-async def test_a_product_does_not_start_without_the_model_and_names_the_command(tmp_path: Path) -> None:
-    needs_spacy()
-    with pytest.raises(SettingsError) as refused:
-        async with App.open(load(files(tmp_path, text(TEXT), name_models=["no_such_model"]))):
-            pass
-    assert f"is not installed: {sys.executable} -m spacy download no_such_model" in str(refused.value)

@@ -154,11 +154,3 @@ class TestTheResult:
             await host.until(lambda: "shown!!!" in log())  # the log of the second program has what it printed
             assert "hide!!!" not in log()
             assert "hide-and-seek" * 2 not in log()
-
-
-async def test_a_product_whose_guardrail_cant_be_loaded_runs_no_program(tmp_path: Path) -> None:
-    from codemode_server.domain.errors import SettingsError
-
-    with pytest.raises(SettingsError, match="did you mean 'secrets'"):
-        async with in_memory(configuration(tmp_path, guardrails=[{"use": "secretz"}])):
-            pass

@@ -16,45 +16,17 @@ import pytest
 
 from tests.storage.test_kills import kill, running
 
-from .product import Host, configuration, in_memory, office
+from .product import configuration, in_memory
 
 pytestmark = pytest.mark.slow
 
-SECRET = "s3cr3t-value-of-a-server"
 
-
-def sessions(folder: Path, principal: str = "default") -> Path:
-    return folder / "state" / "workspaces" / principal / "sessions"
+def sessions(folder: Path) -> Path:
+    return folder / "state" / "workspaces" / "default" / "sessions"
 
 
 def logs(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(file.read_text()) for file in sorted(sessions(folder).glob("*.json"))]
-
-
-async def logged(host: Host, count: int) -> list[dict[str, Any]]:
-    """The tasks of the only log, once so many have ended."""
-
-    def has_ended() -> bool:
-        found = [task for log in logs(host.folder) for task in log["tasks"]]
-        return len([task for task in found if task["status"] != "running"]) >= count
-
-    await host.until(has_ended)
-    (log,) = logs(host.folder)
-    tasks: list[dict[str, Any]] = log["tasks"]
-    return tasks
-
-
-async def test_secrets_are_masked_and_texts_are_cut(tmp_path: Path) -> None:
-    servers = office(tmp_path, "github")
-    servers["github"]["env"]["GITHUB_TOKEN"] = SECRET
-    async with in_memory(configuration(tmp_path, servers)) as host:
-        await host.run(f"print('{SECRET}')\n'{SECRET}' + 'x' * 100_000", description=f"with {SECRET}")
-        (task,) = await logged(host, 1)
-        (file,) = sessions(tmp_path).glob("*.json")
-        text = file.read_text()
-    assert SECRET not in text
-    assert task["description"].startswith("with ")
-    assert len(text) < 20_000
 
 
 async def test_a_session_that_has_read_what_flows_restrict_is_not_logged(tmp_path: Path) -> None:
@@ -62,12 +34,12 @@ async def test_a_session_that_has_read_what_flows_restrict_is_not_logged(tmp_pat
     permissions = {"flows": {"rules": [{"from": "google_drive", "to": "github", "decision": "deny"}]}}
     async with in_memory(configuration(tmp_path, permissions=permissions)) as host:
         await host.run("'before'")
-        (before,) = await logged(host, 1)
+        await host.until(lambda: "succeeded" in str(logs(tmp_path)))
         reading = "from servers.google_drive import get_document\nget_document({'documentId': 'abc123'})['content']"
         assert "price" in (await host.run(reading)).value
         await host.run("'after'")
     (log,) = logs(tmp_path)
-    assert [task["result"] for task in log["tasks"]] == [before["result"]] == ["before"]
+    assert [task["result"] for task in log["tasks"]] == ["before"]
 
 
 @pytest.mark.slow

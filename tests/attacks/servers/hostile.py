@@ -108,7 +108,7 @@ def fuzzed_tools() -> list[dict[str, Any]]:
     dice = random.Random(7)
     names = ["import", "a b", "a-b", "a.b", "../../x", "__init__", "tool", "Any", "None", "x\u00e9", "\u540d\u524d", "1", "$"]
     tools = []
-    for number in range(150):
+    for number in range(80):
         name = names[number] if number < len(names) else f"t{number}"
         schema: dict[str, Any] = {"type": "object", "properties": {f"p{n}": fuzzed_schema(dice) for n in range(2)}}
         schema["properties"][dice.choice(BREAKOUTS)[:50]] = fuzzed_schema(dice)

@@ -194,6 +194,7 @@ server.run("stdio")
 """
 
 
+@pytest.mark.slow
 def test_serve_writes_nothing_but_the_protocol_to_stdout(tmp_path: Path) -> None:
     """A configuration with warnings, an upstream noisy on both streams, a program that prints."""
     (tmp_path / "noisy.py").write_text(NOISY)

@@ -303,6 +303,7 @@ class TestWhatARepositoryNames:
         ["a" * 2_000_000, "a." * 1_000_000, "eyJaaaaaaaaaaaa." * 100_000],
         ids=["a word", "a scheme", "tokens"],
     )
+    @pytest.mark.slow
     def test_the_preview_of_a_long_argument_takes_linear_time(self, machine: Machine, argument: str) -> None:
         """Each took minutes."""
         machine.write("their.json", cursor(x={"command": "c", "args": [argument]}))

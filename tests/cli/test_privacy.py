@@ -37,6 +37,7 @@ def program(path: Path, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "codemode_server", *command(path, *arguments)]
 
 
+@pytest.mark.slow
 async def test_tokens_are_listed_without_values_shown_to_the_person_and_forgotten_at_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,6 +65,7 @@ async def test_tokens_are_listed_without_values_shown_to_the_person_and_forgotte
     assert kinds == [("privacy_shown", "<EMAIL_1>"), ("privacy_forgotten", "<EMAIL_1>")]
 
 
+@pytest.mark.slow
 async def test_a_forgotten_value_is_in_no_stored_question(tmp_path: Path) -> None:
     """Neither in one that was answered, nor in one that a killed product has left open. The control is the open one
     before."""

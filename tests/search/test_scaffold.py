@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.search.results import scaffold
@@ -43,6 +45,7 @@ def test_it_has_the_imports_and_a_call_of_each_tool() -> None:
     )
 
 
+@pytest.mark.slow
 async def test_that_of_each_tool_of_real_servers_passes_the_check() -> None:
     catalog = real_catalog()
     wrong = []

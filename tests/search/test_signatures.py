@@ -35,6 +35,7 @@ def test_optional_parameters_are_left_out_where_there_is_no_room_and_required_on
     assert brief(found, characters=10) == "t(parameter_6: str, parameter_7: str, …)"
 
 
+@pytest.mark.slow
 def test_shortened_signatures_of_real_tools_begin_as_the_whole_ones_do(real_catalog: Catalog) -> None:  # noqa: F811
     checked = 0
     for server in real_catalog.servers:

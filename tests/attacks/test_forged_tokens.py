@@ -13,6 +13,7 @@ import json
 import stat
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ from codemode_server.http_settings import OidcSettings
 from tests.attacks.issuer import AUDIENCE, Issuer, issuing, rsa_key
 
 ALICE = PrincipalId("alice")
-OWN = rsa_key()
-"""A key of an attacker."""
+own_key = cache(rsa_key)
+"""The key of an attacker."""
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +78,11 @@ FORGERIES: dict[str, Callable[[Issuer], str]] = {
     "another key": lambda it: it.token(rsa_key()),
     "another principal in a signed token": altered,
     "the name of another key": lambda it: it.token(header={"kid": "ec-1"}),
-    "a key of its own in the header": lambda it: it.token(OWN, header={"kid": "own", "jwk": Issuer.jwk(OWN, "own")}),
+    "a key of its own in the header": lambda it: it.token(
+        own_key(), header={"kid": "own", "jwk": Issuer.jwk(own_key(), "own")}
+    ),
     "the address of a key of its own": lambda it: it.token(
-        OWN, header={"kid": "own", "jku": "http://127.0.0.1:9/keys", "x5u": "http://127.0.0.1:9/x"}
+        own_key(), header={"kid": "own", "jku": "http://127.0.0.1:9/keys", "x5u": "http://127.0.0.1:9/x"}
     ),
     "expired": lambda it: it.token(exp=int(time.time()) - 60),
     "without an end": lambda it: it.token(exp=None),
@@ -144,10 +147,10 @@ async def test_unknown_keys_make_the_product_ask_the_issuer_once_a_minute_at_mos
         for number in range(50):
             assert await served(issuer.token(header={"kid": f"k{number}"}), verifier) is None
         assert issuer.asked == ["/.well-known/openid-configuration", "/keys"]
-        issuer.keys.append(Issuer.jwk(OWN, "new"))
-        assert await served(issuer.token(OWN, header={"kid": "new"}), verifier) is None
+        issuer.keys.append(Issuer.jwk(own_key(), "new"))
+        assert await served(issuer.token(own_key(), header={"kid": "new"}), verifier) is None
         now += issuer_keys.RETRY_S
-        assert await served(issuer.token(OWN, header={"kid": "new"}), verifier) == "alice", "the control"
+        assert await served(issuer.token(own_key(), header={"kid": "new"}), verifier) == "alice", "the control"
 
 
 async def test_a_key_that_the_issuer_has_withdrawn_is_refused_and_an_outage_is_bridged_for_a_while() -> None:
@@ -163,7 +166,7 @@ async def test_a_key_that_the_issuer_has_withdrawn_is_refused_and_an_outage_is_b
         issuer.is_down = False
         now += issuer_keys.RETRY_S
         assert await served(issuer.token(), verifier) == "alice", "the control"
-        issuer.keys = [Issuer.jwk(OWN, "other")]
+        issuer.keys = [Issuer.jwk(own_key(), "other")]
         now += issuer_keys.REFRESH_S + 1
         assert await served(issuer.token(), verifier) is None
 

@@ -21,7 +21,7 @@ from codemode_server.private_files import NotPrivate, private_folder
 from codemode_server.processes.file_lock import RunFolder, abandoned
 from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox.backends.microvm import image, probe_cache, runtime
-from codemode_server.sandbox.backends.microvm.machine import Machine, destroy
+from codemode_server.sandbox.backends.microvm.machine import BootFailed, Machine, destroy
 from codemode_server.sandbox.backends.microvm.pool import Pool
 from codemode_server.sandbox.backends.microvm.wire import WireBroken
 from codemode_server.sandbox.channel import Channel, with_reason
@@ -138,8 +138,15 @@ class MicrovmBackend:
         self._run.close(is_clean=await self.pool.aclose())
 
     async def _boot(self, workspace: Path | None) -> Machine:
-        name, folder = self._run.next_name(), self._run.folder
-        return await Machine.boot(self._settings, self._life_seconds, name, folder, workspace)
+        async def boot() -> Machine:
+            name, folder = self._run.next_name(), self._run.folder
+            return await Machine.boot(self._settings, self._life_seconds, name, folder, workspace)
+
+        try:
+            return await boot()
+        except BootFailed as error:
+            _log.info("tried once more: %s", error)
+            return await boot()
 
     async def _run_with(self, quota: Quota, program: Program, host_api: HostApi) -> Outcome:
         for _ in range(_MAX_TRIES):

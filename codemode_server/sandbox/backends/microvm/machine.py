@@ -42,6 +42,10 @@ _MIN_PYTHON = (3, 11)
 _OTHER_IMAGE = "set `sandbox.image` to a full image with Python 3.11 or newer, for instance python:3.14-slim"
 
 
+class BootFailed(SandboxUnavailable):
+    """Raised when the runtime could not boot a microVM. The failure may be transient, so one retry is worthwhile."""
+
+
 class Machine:
     """A booted microVM."""
 
@@ -242,7 +246,7 @@ async def _create(
         ) from error
     except MicrosandboxError as error:
         reason = f"a microVM of {settings.image!r} can't be booted: {_reason(error)}"
-        raise SandboxUnavailable(reason, "`codemode-server doctor` looks for the reason") from error
+        raise BootFailed(reason, "`codemode-server doctor` looks for the reason") from error
 
 
 async def _start_supervisor(

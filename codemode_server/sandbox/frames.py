@@ -289,8 +289,8 @@ def parse(data: bytes) -> GuestFrame:
         return _GUEST_FRAME.validate_python(frame)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise ProtocolError(f"a frame is wrong: {place} {problem['msg']}"[:_MAX_PROBLEM]) from None
+        words = " ".join(map(str, (*problem["loc"], problem["msg"])))
+        raise ProtocolError(f"a frame is wrong: {words}"[:_MAX_PROBLEM]) from None
 
 
 def longest_frame(limits: Limits) -> int:

@@ -122,7 +122,7 @@ async def test_a_frame_that_answers_ends_the_program(app: App, op: str) -> None:
     person = choosing(ONCE)
     async with connected(app, person, "legacy") as it:
         answer = await it.host.run(RAW + CREATE + frame + CALL)
-        assert f"a frame has the unknown op {op!r}" in answer.text
+        assert f"a frame is wrong: Input tag {op!r}" in answer.text
         assert titles(it.host) == []
         await it.host.run(CREATE + CALL)
         assert titles(it.host) == ["x"], "the control"

@@ -19,6 +19,10 @@ class Effect(StrEnum):
     UNKNOWN = "unknown"
 
 
+EFFECTS_OF_SETTINGS = {"read": Effect.READS, "write": Effect.WRITES, "destructive": Effect.DESTROYS}
+"""By the words of upstream.yaml and the terminal."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why every call of a tool is refused."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from codemode_server.domain.executions import CallRecord
-from codemode_server.executions.preflight.reading import read
+from codemode_server.executions.preflight.reading import Reading, read
 from codemode_server.gateway.placeholders import text_without_numbers, without_numbers
 from codemode_server.gateway.plan import PlannedCall, planned_calls
 from codemode_server.redaction import Redactor
@@ -76,7 +76,7 @@ def _unforeseen(captured: Sequence[PlannedCall], code: str) -> tuple[str, ...]:
     if reading is None:
         return ()
     unused = {it.value for it in reading.nodes if isinstance(it, ast.Expr) and it is not reading.last}
-    unused |= {it.value for it in unused if isinstance(it, ast.Await)}
+    unused |= {it.value for it in unused if isinstance(it, ast.Await)} | _only_shown(reading)
     calls = (node for node in reading.nodes if isinstance(node, ast.Call) and node not in unused)
     used = {_plain(name) for node in calls for name in _names_in(node.func)}
     used |= {_plain(alias.name) for node in reading.nodes for alias in _renamed(node)}
@@ -87,6 +87,23 @@ def _unforeseen(captured: Sequence[PlannedCall], code: str) -> tuple[str, ...]:
         f"calls that depend on the result of {first_few(held, _MAX_HELD)}, which was not sent: they may be missing "
         "here, or get other arguments",
     )
+
+
+def _only_shown(reading: Reading) -> set[ast.expr]:
+    """The calls whose results the program does no more with than print or return them."""
+    printed = (it for it in reading.nodes if isinstance(it, ast.Call) and last_name(it.func) == "print")
+    shown = [value for it in printed for value in it.args]
+    if isinstance(reading.last, ast.Expr | ast.Return) and reading.last.value is not None:
+        shown.append(reading.last.value)
+    without_calls = (it for it in shown if not any(isinstance(node, ast.Call) for node in ast.walk(it)))
+    inert = {node for it in without_calls for node in ast.walk(it)}
+    used = (it for it in reading.nodes if isinstance(it, ast.Name) and it not in inert)
+    names = {it.id for it in used if isinstance(it.ctx, ast.Load)}
+    for it in reading.nodes:
+        match it:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in names:
+                shown.append(value)
+    return {it.value if isinstance(it, ast.Await) else it for it in shown}
 
 
 def _names_in(function: ast.expr) -> list[str]:

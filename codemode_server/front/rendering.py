@@ -23,6 +23,7 @@ from typing import Any
 
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.tools import Effect
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.execution import Execution
@@ -286,10 +287,15 @@ def _how_to_go_on(execution: Execution) -> list[str]:
     has_sent = any(it.status.may_have_been_sent for it in execution.calls.reports)
     if is_own_mistake or is_same_limit or execution.is_dry_run or not has_sent:
         return []
-    return [
-        f'[to go on once the cause is mended: execute_code(resume="{execution.execution_id}"), no code; '
-        "no call that was answered is sent again]"
-    ]
+    resume = f'execute_code(resume="{execution.execution_id}"), no code'
+    message = "" if error is None else error.message
+    ended_by = next((it for it in reversed(execution.calls.reports) if it.error and it.error in message), None)
+    if ended_by is not None and ended_by.status in (CallStatus.FAILED, CallStatus.INVALID):
+        # Only a reading is sent again; any other call gets the recorded error.
+        is_repeatable = ended_by.effect is Effect.READS
+        otherwise = f"; only if the cause is outside of it, and mended: {resume}" if is_repeatable else ""
+        return [f"[to go on: send a corrected program{otherwise}]"]
+    return [f"[to go on once the cause is mended: {resume}; no call that was answered is sent again]"]
 
 
 def _stored_results(execution: Execution) -> list[str]:

@@ -255,9 +255,11 @@ def _checked(spec: MetaToolSpec[Any], arguments: dict[str, Any]) -> ToolArgument
         if field not in spec.unbounded_arguments and isinstance(value, str) and len(value) > MAX_CHARACTERS:
             problem = f"{_quoted(field)} has {len(value):,} characters, more than {MAX_CHARACTERS:,}"
             raise MetaToolError(f"{name}: {problem}. It takes {spec.parameters}.")
-    known = list(spec.arguments.model_fields)
-    few = {field: arguments[field] for field in known if field in arguments}
-    few |= islice(((field, value) for field, value in arguments.items() if field not in few), _MAX_UNKNOWN)
+    fields = spec.arguments.model_fields
+    known = list(fields)
+    # Some models fill in every argument: an optional one that is empty, null or 0 counts as not given.
+    few = {it: arguments[it] for it in known if it in arguments and (arguments[it] or fields[it].is_required())}
+    few |= islice(((field, value) for field, value in arguments.items() if field not in fields), _MAX_UNKNOWN)
     try:
         checked: ToolArguments = spec.arguments.model_validate(few)
     except ValidationError as error:

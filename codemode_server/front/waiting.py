@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.input_requests import HostInput
 from codemode_server.executions.execution import Execution, PendingInput, Phase
@@ -84,11 +83,12 @@ def _suspended(execution: Execution) -> Answer:
             "says that they have answered."
         )
     else:
-        done = sum(report.status is CallStatus.SUCCEEDED for report in execution.calls.reports)
+        done = len(execution.calls.reports)
+        before = f"{counted(done, 'call')} before it {'is' if done == 1 else 'are'} done"
         questions = "".join(f"- {_question(execution, seq)}\n" for seq in list(execution.awaited)[:_MAX_QUESTIONS])
         text = (
             f"status: waiting\nThe program waits for the user's approval:\n{questions}"
-            f"{counted(done, 'call')} before it succeeded. Only the user can answer: where this app asks, "
+            f"{before if done else 'Nothing was called before it'}. Only the user can answer: where this app asks, "
             "on a page if one opened, or in a terminal (with --for program for all calls of the tool in this program). "
             f"Show them the calls; once they have answered, execute_code with resume={name!r} and no code. Do not run "
             "the program anew."

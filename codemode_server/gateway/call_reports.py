@@ -33,8 +33,9 @@ class CallReports:
             case CallSent(calls, call, target, progress):
                 calls.in_flight[call.seq] = RunningCall(title_of(target), progress, target.effect)
             case CallApprovalRequested(calls, call, target):
-                shown = _arguments(call, target, calls)
-                arguments = clean_line(", ".join(f"{name}={value}" for name, value in shown.items()), 160)
+                shown = summaries.of_arguments(call.arguments, calls.context.redactor, _MAX_ASKED_CHARACTERS)
+                written = ", ".join(f"{name}={value}" for name, value in shown.items())
+                arguments = clean_line(written, 2 * _MAX_ASKED_CHARACTERS)
                 calls.approvals.waiting[call.seq] = f"{title_of(target)}({arguments})"
             case CallEnded():
                 self._report(event)
@@ -101,6 +102,8 @@ def _report_errors(event: CallEnded) -> None:
         calls.messages.append(message)
 
 
+_MAX_ASKED_CHARACTERS = 240
+"""Of one argument of a call that waits for a person, whom the model shows it."""
 _MAX_VALUES = 1_000
 _MAX_ERROR_CHARACTERS = 4_000
 _MAX_PATH_CHARACTERS = 100

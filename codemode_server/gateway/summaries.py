@@ -24,11 +24,11 @@ _MAX_IDS = 3
 _MAX_BLOCKS = 3
 
 
-def of_arguments(arguments: dict[str, Any], redactor: Redactor) -> dict[str, str]:
-    """`{"repo": '"a/b"', "labels": '[2 items: "bug", …]'}`; a last name `…` stands for further ones."""
-    shown = {
-        _short(name, redactor): _argument(value, redactor) for name, value in islice(arguments.items(), _MAX_ARGUMENTS)
-    }
+def of_arguments(arguments: dict[str, Any], redactor: Redactor, longest: int = _MAX_TEXT) -> dict[str, str]:
+    """`{"repo": '"a/b"', "labels": '[2 items: "bug", …]'}`; a last name `…` stands for further ones. `longest` bounds
+    a text."""
+    few = islice(arguments.items(), _MAX_ARGUMENTS)
+    shown = {_short(name, redactor): _argument(value, redactor, longest) for name, value in few}
     return shown | {"…": ""} if len(arguments) > _MAX_ARGUMENTS else shown
 
 
@@ -81,14 +81,14 @@ def _names(value: dict[str, Any], redactor: Redactor) -> str:
     return ", ".join([*shown, f"{len(value) - _MAX_KEYS} more"] if len(value) > _MAX_KEYS else shown)
 
 
-def _argument(value: Any, redactor: Redactor) -> str:
+def _argument(value: Any, redactor: Redactor, longest: int) -> str:
     """As `_value`, with enough to distinguish two lists, or two paths in one folder."""
     if isinstance(value, list) and value and (first := _telling(value[0])) is not None:
-        return f"[{_count(value)}: {_value(first, redactor)}{', …' if len(value) > 1 else ''}]"
+        return f"[{_count(value)}: {_value(first, redactor, longest)}{', …' if len(value) > 1 else ''}]"
     if isinstance(value, str) and _is_path(value):
         line = redactor.text(value)
-        return f'"{line}"' if len(line) <= _MAX_TEXT else f'"…{line[1 - _MAX_TEXT :]}"'
-    return _value(value, redactor)
+        return f'"{line}"' if len(line) <= longest else f'"…{line[1 - longest :]}"'
+    return _value(value, redactor, longest)
 
 
 def _is_path(value: str) -> bool:
@@ -111,9 +111,9 @@ def _count(value: list[Any]) -> str:
     return f"{len(value):,} item{'' if len(value) == 1 else 's'}"
 
 
-def _value(value: Any, redactor: Redactor) -> str:
+def _value(value: Any, redactor: Redactor, longest: int = _MAX_TEXT) -> str:
     if isinstance(value, str):
-        return f'"{_short(value, redactor, _MAX_URL if value.startswith("https://") else _MAX_TEXT)}"'
+        return f'"{_short(value, redactor, max(longest, _MAX_URL) if value.startswith("https://") else longest)}"'
     if isinstance(value, dict):
         return f"{{{len(value)} key{'' if len(value) == 1 else 's'}}}"
     if isinstance(value, list):

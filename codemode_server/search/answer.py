@@ -13,7 +13,7 @@ from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.untrusted import first_sentence, one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.skills import Skill
-from codemode_server.domain.tools import Effect, UpstreamState
+from codemode_server.domain.tools import EFFECTS_OF_SETTINGS, Effect, UpstreamState, without_output
 from codemode_server.search.deduplication import ResultGroup, deduplicated
 from codemode_server.search.documents import Findable
 from codemode_server.search.matching_resources import matching_resources
@@ -59,7 +59,7 @@ def search_tools(
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_RESULTS:
         raise MetaToolError(f"limit must be an integer from 1 to {MAX_RESULTS}")
     level = _one_of("detail_level", get_args(DetailLevel), detail_level)
-    wanted = _one_of("effect", _EFFECTS, effect) if effect else None
+    wanted = _one_of("effect", _EFFECTS, EFFECTS_OF_SETTINGS.get(str(effect), effect)) if effect else None
     is_of_skills = server == SKILLS and SKILLS not in catalog.by_name
     try:
         only = catalog.server(_as_spelt(catalog, server)) if server and not is_of_skills else None
@@ -251,9 +251,9 @@ def _other_servers_down(catalog: Catalog, query: str) -> str:
     down = [server for server in catalog.servers if server.is_down and not server.tools and server not in meant]
     if not down:
         return ""
-    named = first_few([f"{server.name} ({server.cause or 'not connected'})" for server in down], _MAX_NAMED)
-    their = "its" if len(down) == 1 else "their"
-    return f"unavailable: {named}: {their} tools can't be found or called; tell the user"
+    reasons = [one_line(without_output(it.listing.error or ""), 200) or "not connected" for it in down]
+    named = first_few([f"{it.name} ({why})" for it, why in zip(down, reasons, strict=True)], _MAX_NAMED)
+    return f"unavailable: {named}; tell the user: codemode-server test {down[0].name}"
 
 
 def _meant(catalog: Catalog, query: str) -> list[Server]:

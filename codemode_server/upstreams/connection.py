@@ -22,9 +22,8 @@ from anyio.abc import TaskStatus
 from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.errors import DecisionOutdated, SignInRequired, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature
-from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import EFFECTS_OF_SETTINGS, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.redaction import Redactor
-from codemode_server.setting_types import RuleEffect
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
 from codemode_server.upstreams._failures import first_cause, why_not_connected, why_not_ready
@@ -46,7 +45,6 @@ _PAUSE_PER_LISTING = 20
 """The pause between two listings of changed tools, as a multiple of the time that one took."""
 _MAX_PAUSE_S = 10.0
 _MAX_VERSION_CHARACTERS = 200
-_EFFECTS: dict[RuleEffect, Effect] = {"read": Effect.READS, "write": Effect.WRITES, "destructive": Effect.DESTROYS}
 _STATES_WITH_ERROR = (UpstreamState.FAILED, UpstreamState.SIGNED_OUT, UpstreamState.CONNECTING)
 
 
@@ -386,7 +384,9 @@ class Connection:
         settings = self._settings
         selected = (tool for tool in self._found.tools if settings.tools.selects(tool.name))
         return tuple(
-            tool if (stated := settings.effect_of(tool.name)) is None else replace(tool, effect=_EFFECTS[stated])
+            tool
+            if (stated := settings.effect_of(tool.name)) is None
+            else replace(tool, effect=EFFECTS_OF_SETTINGS[stated])
             for tool in selected
         )
 

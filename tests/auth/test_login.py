@@ -38,9 +38,10 @@ async def test_a_program_calls_a_tool_after_the_person_has_signed_in(config: Pat
     found = kit.stored(tmp_path)
     assert "signed in to 'protected'" in said
     assert not [secret for secret in found.secrets if secret in said]
-    async with in_memory(config) as host:
-        answer = await host.run("from servers.protected import whoami\nreturn whoami()")
-        assert answer.value == "ada"
+    for _ in ("one host", "another"):
+        async with in_memory(config) as host:
+            answer = await host.run("from servers.protected import whoami\nreturn whoami()")
+            assert answer.value == "ada"
 
 
 def test_the_address_of_the_redirect_can_be_pasted(login: kit.Login) -> None:

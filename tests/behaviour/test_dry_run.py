@@ -274,6 +274,10 @@ async def test_held_back_calls_whose_results_the_program_uses_are_named(shared: 
     ]
     dry = await shared.dry("create_issue(title='bug')\nif count() > 0:\n    write(text='known')")
     assert dry.content["plan"]["unforeseen"] == [], "control: no result is used"
+    dry = await shared.dry("issue = create_issue(title='bug')\nprint(issue)\nissue['state']")
+    assert dry.content["plan"]["unforeseen"] == [], "it is only shown"
+    dry = await shared.dry("print([write(text='a') for _ in create_issue(title='bug')])")
+    assert "call 1 (create_issue)" in dry.content["plan"]["unforeseen"][0]
 
 
 @pytest.mark.parametrize("action", ["resume", "apply"])

@@ -112,7 +112,9 @@ async def test_a_saved_skill_is_imported_by_its_session_at_once_and_by_others_on
         "check_pending_orders), others once the user accepts it (codemode-server skills accept check_pending_orders)"
     )
     assert await it.value(USE) == 2500
-    assert "was proposed by another session and waits for the user" in await it.error(USE, "two")
+    waits = "is proposed and waits for the user: codemode-server skills accept check_pending_orders"
+    assert app.skills.waiting(it.owner("two")) == {"check_pending_orders": waits}
+    assert f"skill 'check_pending_orders' {waits}" in await it.error(USE, "two")
     accept(it, "check_pending_orders")
     assert await it.value(USE, "two") == 2500
 

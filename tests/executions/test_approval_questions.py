@@ -69,6 +69,12 @@ def test_nothing_that_others_wrote_looks_like_a_line_of_the_question(fields: dic
 def test_what_does_not_fit_the_short_text_is_counted_and_whole_in_the_long_one() -> None:
     asked = question(arguments={f"argument_{number}": "value " * 10 for number in range(40)})
     assert "more, not shown here" in short_text(asked)
+    read = replace(
+        asked, question=replace(asked.question, sources=tuple(f"{it}.read: {'private ' * 6}" for it in "abcd"))
+    )
+    assert "  … and 2 more, not shown here" in short_text(read)
+    read = replace(read, question=replace(read.question, sources=read.question.sources[:3]))
+    assert "c.read: " in short_text(read), "one more takes no more room than its count"
     assert all(f"argument_{number}:" in whole_text(asked) for number in range(40))
 
 

@@ -81,20 +81,21 @@ async def test_a_host_lists_exactly_these_four_in_this_order(tmp_path: Path) -> 
 
 
 async def test_the_rules_for_programs_are_told_from_the_running_configuration(tmp_path: Path) -> None:
-    """A model that knows them breaks none; `timeout` beyond its maximum is refused, as the schema says."""
+    """A model that knows them breaks none; `timeout` beyond its maximum is lowered to it."""
     limits = {"calls": 77, "memory_mb": 300, "wall_seconds": 12, "upstream_seconds": 345}
     async with in_memory(configuration(tmp_path, {}, limits=limits)) as host:
         tool = (await host.client.list_tools()).tools[3]
         properties = tool.input_schema["properties"]
-        refused = await host.run("1", timeout=12.5)
+        lowered = await host.run("1", timeout=12.5)
         allowed = await host.run("1", timeout=12)
     assert (
         "Standard library only; no network, no host files. Each program starts fresh: only files in /workspace and "
         "results stay. At most 77 calls, 300 MB, 12 s of run time plus 345 s waiting for servers."
     ) in properties["code"]["description"]
     assert properties["timeout"]["maximum"] == 12
-    assert refused.result.is_error
-    assert allowed.value == 1
+    assert lowered.value == allowed.value == 1
+    note = "[note: timeout is at most 12 s, which held here; the user can raise limits.wall_seconds]"
+    assert (note in lowered.text, note in allowed.text) == (True, False)
 
 
 async def test_by_default_no_tool_has_an_output_schema_and_no_result_structured_content(tmp_path: Path) -> None:
@@ -144,13 +145,13 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (
         "execute_code",
         {"code": "", "source": "1"},
-        "execute_code: 'code': string should have at least 1 character; there is no argument 'source'. "
+        "execute_code: there is no argument 'source'. "
         "It takes code?, description?, resume?, dry_run?, apply?, timeout?.",
     ),
     (
         "execute_code",
-        {"code": "1", "timeout": 5_000},
-        "execute_code: 'timeout' is at most 60 (the user can raise limits.wall_seconds)",
+        {"code": "", "resume": "xnope", "apply": None, "timeout": 0, "description": ""},
+        "there is no execution 'xnope' (any more: state.journal_hours)",
     ),
     (
         "execute_cod",
@@ -222,6 +223,7 @@ FITTING: list[tuple[str, dict[str, Any]]] = [
     ("search_tools", {"query": "issue"}),
     ("search_tools", {"query": "issue", "server": None, "effect": None}),
     ("search_tools", {"query": "", "effect": "reads", "server": "github"}),
+    ("search_tools", {"query": "", "effect": "read", "server": "", "detail_level": "", "limit": 0}),
     ("search_tools", {"query": "", "detail_level": "full", "limit": 1}),
     ("search_tools", {"query": "nothing at all like it", "detail_level": "name_only"}),
     ("execute_code", {"code": "{'a': [1, None, 2.5]}"}),

@@ -222,8 +222,7 @@ async def test_a_failed_program_says_which_calls_have_happened_and_with_what(tmp
         "- [2] github.boom() failed",
         "their results are stored, by number: from codemode import results; "
         f'results["{answer.content["execution_id"]}"].calls[1]',
-        f'[to go on once the cause is mended: execute_code(resume="{answer.content["execution_id"]}"), no code; '
-        "no call that was answered is sent again]",
+        "[to go on: send a corrected program]",
     ]
     assert "kaboom" in answer.error["message"]
     assert [(call["tool"], call["status"]) for call in answer.content["calls"]] == [

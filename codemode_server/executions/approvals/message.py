@@ -142,8 +142,9 @@ def _section(heading: str, lines: Sequence[str], budget: int | None, count: int 
     shown: list[str] = []
     left = budget
     for line in lines:
-        if left is not None and shown and len(line) > left:
-            shown.append(f"  … and {max(count, len(lines)) - len(shown)} more, not shown here")
+        more = max(count, len(lines)) - len(shown)
+        if left is not None and shown and len(line) > left and (more > 1 or len(line) > _END_CHARACTERS + 20):
+            shown.append(f"  … and {more} more, not shown here")
             break
         shown.append(line)
         left = None if left is None else left - len(line)

@@ -24,6 +24,7 @@ from codemode_server.executions.skills.store import SavedSkill, SkillStore
 from codemode_server.sandbox.guest.similar_names import similar_name
 
 _MAX_BYTES = 256 * 1024
+_UNNAMED = "skills that other sessions proposed"
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -152,16 +153,25 @@ class SkillLibrary:
         store = self.store(owner.principal)
         if any(it.name == name for it in store.in_use()):
             return f"skills.{name} waits for the user's review: codemode-server skills show {name}"
-        proposals = store.proposals()
-        # The name of another proposal could carry what its session had read, so it is answered as if there were none.
-        if any(it.name == name and not it.sources for it in proposals):
-            return (
-                f"skills.{name} was proposed by another session and waits for the user: "
-                f"codemode-server skills accept {name}"
-            )
+        waiting = self.waiting(owner)
+        if name in waiting:
+            return f"skill {name!r} {waiting[name]}"
         meant = similar_name(name, names)
-        others = f"there are: {', '.join(names[:20])}" if names else "no skills are saved yet"
-        return f"there is no skill {name!r}; {f'did you mean {meant}?' if meant else others}"
+        others = f"there are: {', '.join(names[:20])}" if names else "no skill is in use yet"
+        unnamed = f"; {_UNNAMED} {waiting[_UNNAMED]}" if _UNNAMED in waiting else ""
+        return f"there is no skill {name!r}; {f'did you mean {meant}?' if meant else others}{unnamed}"
+
+    def waiting(self, owner: Owner) -> dict[str, str]:
+        """The proposals of the principal's other sessions with how the user accepts them. Of a session that had read
+        something they are not named, nor answered to by name: that could carry what it had read."""
+        others = [it for it in self.store(owner.principal).proposals() if it.session_id != owner.session.session_id]
+        command = "codemode-server skills"
+        named = {
+            it.name: f"is proposed and waits for the user: {command} accept {it.name}"
+            for it in others
+            if not it.sources
+        }
+        return named | ({_UNNAMED: f"wait for the user: {command} list"} if any(it.sources for it in others) else {})
 
     def _visible(self, owner: Owner) -> dict[str, SavedSkill]:
         """The saved skills of a session by name."""

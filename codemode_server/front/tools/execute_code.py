@@ -94,10 +94,8 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
 
     config, executions = context.request.config, context.services.executions
     limits, timeout_s = config.settings.limits, arguments.timeout
-    if timeout_s is not None and timeout_s > limits.wall_seconds:
-        raise MetaToolError(
-            f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (the user can raise limits.wall_seconds)"
-        )
+    is_too_long = timeout_s is not None and timeout_s > limits.wall_seconds
+    timeout_s = None if is_too_long else timeout_s
     if sum(it is not None for it in (arguments.code, arguments.resume, arguments.apply)) != 1:
         raise MetaToolError(
             "execute_code: give either 'code', or 'resume' with the id of an execution, or 'apply' with the id of a "
@@ -123,6 +121,11 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
             description=clean_line(arguments.description or "", MAX_DESCRIPTION_CHARACTERS),
         )
     assert execution is not None  # noqa: S101 - one of them is given
+    if is_too_long:
+        at_most = (
+            f"timeout is at most {limits.wall_seconds:g} s, which held here; the user can raise limits.wall_seconds"
+        )
+        execution.calls.messages.append(at_most)
     if (asked := await wait_for(execution, context)) is not None:
         return asked
     outcome = execution.outcome

@@ -35,7 +35,9 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
     services, config = context.services, context.request.config
 
     def skills() -> list[Entry]:
-        return [Entry(f"{it.name}.py", it.note) for it in services.skills.entries(context.request.owner)]
+        owner = context.request.owner
+        usable = [Entry(f"{it.name}.py", it.note) for it in services.skills.entries(owner)]
+        return usable + [Entry(*it) for it in services.skills.waiting(owner).items()]
 
     def workflows() -> list[Entry]:
         return [Entry(f"{it.name}.yaml", it.summary) for it in services.workflows.entries()]

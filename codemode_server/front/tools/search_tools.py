@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from codemode_server.domain.tools import UpstreamState
+from codemode_server.domain.tools import EFFECTS_OF_SETTINGS, UpstreamState
 from codemode_server.front.listing import Listing
 from codemode_server.front.tools.registry import (
     READS,
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from codemode_server.catalog.catalog import Catalog
 
 
+_ITS_WORD = BeforeValidator(lambda given: EFFECTS_OF_SETTINGS.get(given, given) if isinstance(given, str) else given)
+
+
 class SearchToolsArguments(ToolArguments):
     query: Annotated[str, Field(description="What the tool should do, in English; empty lists by name")]
     detail_level: Literal["name_only", "with_description", "full", "scaffold"] = "with_description"
     server: str | None = None
-    effect: Literal["reads", "writes", "destroys"] | None = None
+    effect: Annotated[Literal["reads", "writes", "destroys"] | None, _ITS_WORD] = None
     limit: Annotated[int, Field(ge=1, le=100)] = 10
 
 

@@ -110,7 +110,8 @@ class Checkpoint:
     def save(self, step: Any, context: Any = None) -> None:
         """Replace the checkpoint: the step that is done, and what a later program needs to continue.
 
-        Both are JSON values, together at most 64 KiB; larger data belongs into files in /workspace.
+        Both are JSON values, together at most 64 KiB; larger data belongs into files in /workspace. A dict alone is
+        refused as step: give it as context.
         """
         if isinstance(step, dict) and context is None:
             raise TypeError("checkpoint.save(step, context): step says what is done; give this dict as context=")

@@ -196,6 +196,8 @@ async def test_no_principal_sees_the_skills_of_another(app: App) -> None:
     assert "private_plan" in await one.value(search)
     assert "private_plan" not in await other.value(search)
     assert [skill.name for skill in app.skills.entries(other.owner())] == ["mine"]
+    assert list(app.skills.waiting(one.owner("two"))) == ["private_plan"]
+    assert app.skills.waiting(other.owner()) == {}
 
 
 async def test_a_call_in_a_skill_is_decided_as_any_other(it: Person) -> None:
@@ -236,6 +238,17 @@ async def test_a_skill_carries_what_its_session_had_read_until_a_person_has_acce
             it.store.put_in_use(skill.accepted(time.time()), shown=skill)
             await it.run("from skills.triage import triage", "three")
             assert carried(it, "three") == set()
+
+
+async def test_the_name_of_a_proposal_carries_nothing_that_its_session_had_read(tmp_path: Path) -> None:
+    async with product(flowing(tmp_path)) as app:
+        it = Person(app)
+        await it.value(READ + writing(GOOD, "secret_is_42"))
+        for guess in ("secret_is_42", "secret_is_43"):
+            assert await it.error(f"import skills.{guess}", "two") == (
+                f"not run:\nline 1: there is no skill {guess!r}; there are: announcing; skills that other sessions "
+                "proposed wait for the user: codemode-server skills list"
+            )
 
 
 def carried(person: Person, session: str) -> set[str]:

@@ -249,6 +249,32 @@ def report(seq: int, tool: str = "list_issues", status: CallStatus = CallStatus.
     return CallReport(seq, "github", tool, status, 10.4, error=None if status is CallStatus.SUCCEEDED else "it broke")
 
 
+@pytest.mark.parametrize(
+    ("status", "effect", "said"),
+    [
+        (CallStatus.FAILED, Effect.WRITES, "[to go on: send a corrected program]"),
+        (CallStatus.INVALID, Effect.WRITES, "[to go on: send a corrected program]"),
+        (
+            CallStatus.FAILED,
+            Effect.READS,
+            "[to go on: send a corrected program; only if the cause is outside of it, and mended: "
+            'execute_code(resume="x0123456789ab"), no code]',
+        ),
+        (
+            CallStatus.UNAVAILABLE,
+            Effect.READS,
+            '[to go on once the cause is mended: execute_code(resume="x0123456789ab"), no code; '
+            "no call that was answered is sent again]",
+        ),
+    ],
+)
+async def test_resuming_is_offered_where_it_can_help(status: CallStatus, effect: Effect, said: str) -> None:
+    made = execution([report(1), replace(report(2, "boom", status), effect=effect)])
+    made.status = ExecutionStatus.FAILED
+    made.outcome = Outcome(Ending.RAISED, error=ProgramError("ToolError", "github: it broke"))
+    assert render(made, LIMITS, Redactor()).text.split("\n")[-1] == said
+
+
 async def test_more_are_folded_by_tool_and_status() -> None:
     reports = [report(seq) for seq in range(1, 997)]
     reports += [report(seq, "boom", CallStatus.FAILED) for seq in (997, 998)]

@@ -39,6 +39,11 @@ def test_an_argument_shows_what_tells_it_from_others(value: Any, shown: str) -> 
     assert of_arguments({"it": value}, Redactor([SECRET])) == {"it": shown}
 
 
+def test_an_argument_that_a_person_is_to_see_is_longer() -> None:
+    text = f"{SECRET} {'word ' * 35}end"
+    assert of_arguments({"it": text}, Redactor([SECRET]), 240) == {"it": f'"{text.replace(SECRET, MASK)}"'}
+
+
 def test_a_reply_of_many_blocks_says_how_many_and_that_links_are_links() -> None:
     blocks = [{"type": "text", "text": "Here are 10 links"}, *[LINK] * 10]
     told = of_reply(Reply(blocks, "blocks"), Redactor())

@@ -90,7 +90,12 @@ def run(arguments: Sequence[str]) -> int:
     if parsed.command in _TAKES_COMMAND_LINE and not any(it.startswith("-") for it in others):
         parsed.words += others  # argparse takes no positional arguments behind an option
     elif others:
-        parser.error(f"unrecognized arguments: {' '.join(others)}")
+        command: argparse.ArgumentParser = getattr(parsed, "parser", parser)
+        message = f"unrecognized arguments: {' '.join(others)}; `{command.prog} --help` lists what there is"
+        if parsed.command == "add" and parsed.words and "://" not in parsed.words[0]:
+            line = " ".join(arguments[arguments.index(parsed.words[0]) :])
+            message = f"write the command behind `--`: add {parsed.name} -- {line}"
+        command.error(message)
     try:
         code: int = _function("run", parsed.command or "serve")(parsed)
         sys.stdout.flush()
@@ -122,6 +127,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, summary in _COMMANDS.items():
         command = commands.add_parser(name, help=summary)
+        command.set_defaults(parser=command)
         if name in arguments:
             if add_arguments := _function("add_arguments", name):
                 add_arguments(command)

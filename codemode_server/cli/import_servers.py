@@ -49,7 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="hosts", action="append", choices=list(HOSTS), metavar="HOST", help="only its servers"
     )
-    parser.add_argument("--all", action="store_true", help="take all of the user's servers without being asked")
+    parser.add_argument(
+        "--all", "--yes", action="store_true", help="take all of the user's servers, or the file's, without being asked"
+    )
     parser.add_argument("--project", action="store_true", help="with --all or --from: those of this folder's files too")
     parser.add_argument("--dry-run", action="store_true", help="show what would be taken, and change nothing")
 
@@ -70,7 +72,7 @@ def run(parsed: argparse.Namespace) -> int:
         others = "".join(map(_hint, names)) if names else f"; {_HOW_TO_ADD}"
         show(f"there is nothing to take over{called}{others}")
         return 1 if names else 0
-    chosen = _chosen(parsed, names, preview.additions, are_named=bool(paths or parsed.hosts))
+    chosen = _chosen(parsed, names, preview.additions, are_named=bool(parsed.hosts and not paths))
     if parsed.dry_run or not chosen:
         print("nothing was changed")
         return 0
@@ -132,12 +134,14 @@ def _chosen(
         return []
     if not sys.stdin.isatty():
         raise CodemodeError(
-            "stdin is not a terminal, so you can't be asked; name the servers, or give --all or --from HOST"
+            "stdin is not a terminal, so you can't be asked; name the servers, or give --yes or --from HOST"
         )
-    print("Which of them? Numbers, or `all`; nothing takes none: ", end="", flush=True)
+    print("Which of them? Numbers, or `all`; Enter for none: ", end="", flush=True)
     answer = sys.stdin.readline().replace(",", " ").split()
     if [it.casefold() for it in answer] == ["all"]:
         return [it.found for it in additions]
+    if [it.casefold() for it in answer] in (["n"], ["no"], ["none"]):
+        return []
     rows = {str(number): it.found for number, it in enumerate(additions, start=1)}
     if wrong := [it for it in answer if it not in rows]:
         raise CodemodeError(f"there is no row {wrong[0]}; the last one is {len(rows)}")

@@ -6,11 +6,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from typing import Any
 
 from codemode_server.cli import edited_config
-from codemode_server.cli.arguments import add_config
-from codemode_server.cli.terminal import HOW_TO_ADD, announce, configuration, show, table
-from codemode_server.config import saving
+from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.terminal import HOW_TO_ADD, announce, show, table
+from codemode_server.config import load, saving
 from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.host_entries import entry_of
 from codemode_server.config.host_reading import FoundServer
@@ -34,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(parsed: argparse.Namespace) -> int:
-    loaded = configuration(parsed, require_trust=False)
+    loaded = load(config_file(parsed), resolve=False)
+    if loaded.unused_file:
+        announce(loaded.unused_file)
     rows = [("server", "kind", "state")]
     for name, server in loaded.settings.servers.items():
         kind = "stdio" if server.command is not None else server.transport
@@ -105,12 +108,20 @@ def run_add(parsed: argparse.Namespace) -> int:
             raise CodemodeError("; ".join(made.skipped))
         edited_config.save(file, made, storage)
     edited_config.print_added(made, storage, file)
+    args: Any = found.entry.get("args") or ()
+    given = [None, *parsed.words, *parsed.command_line]
+    if paths := [it for it in (found.entry.get("command"), *args) if it not in given]:
+        show(f"made absolute, from this folder: {', '.join(map(str, paths))}")
     if not parsed.is_tested or made.to_set:
         return 0
-    return edited_config.tested(file, [made.additions[0].name], parsed.wait)
+    if code := edited_config.tested(file, [made.additions[0].name], parsed.wait):
+        show(f"it stays in the file; codemode-server remove {parsed.name} takes it out")
+    return code
 
 
 def _entry(parsed: argparse.Namespace) -> dict[str, Plain]:
+    if parsed.words and parsed.command_line:
+        raise CodemodeError(f"only the name may stand before `--`; {' '.join(parsed.words)!r} does too")
     words = [*parsed.words, *parsed.command_line]
     if not words:
         raise CodemodeError(f"give an address, or the command behind `--`: add {parsed.name} -- npx -y PACKAGE")

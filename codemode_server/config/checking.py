@@ -102,7 +102,7 @@ def _problem(tree: Node, place: KeyPath, detail: ErrorDetails) -> Problem:
         return Problem(node.line, where, _unknown_key(place))
     if detail["type"] == "missing":
         where = joined(where, str(place[-1]))
-    if detail["loc"][0] == "servers" and detail["loc"][2:] == ("[key]",):
+    if detail["loc"][:1] == ("servers",) and detail["loc"][2:] == ("[key]",):
         message = "a server's name is up to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit"
         return Problem(node.line, where, message)
     return Problem(node.line, where, _message(detail, node))

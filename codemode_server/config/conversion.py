@@ -99,9 +99,9 @@ class Reading:
         if not isinstance(node.value, str):
             return node
         references = (Unresolved() if is_off else self._resolver) if _may_hold_secret(place) else None
+        server = str(place[1]) if place[0] == "servers" and len(place) > 1 else ""
         try:
-            may_run = place[0] != "servers" or place[1] not in self.from_hosts
-            expansion = expand(node.value, self.variables, references, may_run=may_run)
+            expansion = expand(node.value, self.variables, references, may_run=server not in self.from_hosts)
         except NotExpandable as error:
             if not is_off:
                 self.problems.add(node.line, node.where, str(error))
@@ -117,7 +117,7 @@ class Reading:
                 is_default = (variable, value) in expansion.defaulted
                 self.secrets.add_variable(variable, key, value, is_default=is_default)
         for reference, secret in expansion.secrets:
-            self.references.setdefault(reference, set()).add(str(place[1]) if place[0] == "servers" else "")
+            self.references.setdefault(reference, set()).add(server)
             if secret is not None:
                 self.secrets.add_reference(str(reference), secret)
         if "\0" in expansion.text:  # no path, and nothing that a process gets, can have one

@@ -292,6 +292,8 @@ def entry_of(words: Sequence[str], *, transport: str | None = None, cwd: str | N
         if cwd is not None:
             raise CodemodeError("cwd is for servers with a command only")
         return {"url": first, **({"transport": "sse"} if transport == "sse" else {})}
+    if "://" in first:
+        raise CodemodeError(f"{first!r}: an address begins with http:// or https://")
     if transport in ("http", "sse"):
         raise CodemodeError(f"--transport {transport} needs an address that begins with https:// or http://")
     if not rest and shutil.which(first) is None:
@@ -313,9 +315,11 @@ def _absolute(path: str) -> str:
 
 
 def _is_path_here(word: str) -> bool:
-    """True if a word is the relative path of something that exists, and not likely to be anything else."""
+    """True if a word is the relative path of something that exists, or is in a folder that does, and not likely to be
+    anything else."""
     looks_like_path = "/" in word or word in (".", "..") or Path(word).suffix != ""
-    return looks_like_path and not word.startswith(("-", "/", "~")) and os.path.exists(word)  # noqa: PTH110 - any word
+    places = (word, os.path.dirname(word))  # noqa: PTH120 - any word is legal here
+    return looks_like_path and not word.startswith(("-", "/", "~")) and any(map(os.path.exists, places))
 
 
 def server_name(name: str) -> str:

@@ -6,6 +6,7 @@ been stable for an interval: while an editor writes, the file may briefly be emp
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,8 @@ from codemode_server.config.loading import LoadedSettings, load_place, stamp_of_
 from codemode_server.config.places import ConfigFile, Stamp, stamp_of
 from codemode_server.domain.errors import SettingsError
 from codemode_server.secrets.store import retry_file
+
+_log = logging.getLogger(__name__)
 
 
 async def changes(
@@ -64,6 +67,9 @@ def _read(
         read = load_place(place, environ)
     except SettingsError as error:
         return error
+    except Exception as error:  # noqa: BLE001 - a fault of ours must not end the session, whose settings are in force
+        _log.exception("the configuration could not be read")
+        return SettingsError(f"{place.path}: can't be used: {type(error).__name__}; the log has more")
     if in_force is None:
         return read
     broken = [

@@ -144,13 +144,14 @@ class TestImport:
         machine.write(".cursor/mcp.json", cursor(github={"command": "npx"}, other={"command": "npx"}))
 
         assert machine.run("import") == 2
-        assert "name the servers, or give --all or --from HOST" in machine.errors
+        assert "name the servers, or give --yes or --from HOST" in machine.errors
         assert machine.run("import", "github", "--no-test") == 0
         assert list(machine.servers()) == ["github"]
 
     @pytest.mark.parametrize("place", [".cursor/mcp.json", "their.json"])
     @pytest.mark.parametrize(
-        ("line", "taken"), [("1 3\n", ["a", "c"]), ("2\n", ["b"]), ("all\n", ["a", "b", "c"]), ("\n", [])]
+        ("line", "taken"),
+        [("1 3\n", ["a", "c"]), ("2\n", ["b"]), ("all\n", ["a", "b", "c"]), ("\n", []), ("N\n", []), ("none\n", [])],
     )
     def test_a_person_is_asked_before_anything_runs_about_a_named_file_too(
         self, machine: Machine, monkeypatch: pytest.MonkeyPatch, place: str, line: str, taken: list[str]
@@ -226,7 +227,9 @@ class TestImport:
     def test_from_what_a_page_shows(self, machine: Machine, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
-        assert machine.run("import", "-", "--no-test") == 0
+        assert machine.run("import", "-", "--no-test") == 2, "nobody has seen it"
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert machine.run("import", "-", "--no-test", "--yes") == 0
 
         assert machine.servers()["time"].args == ("mcp-server-time",)
 
@@ -267,7 +270,7 @@ class TestWhatARepositoryNames:
 
         machine.run("import", "github", "--no-test")
         assert {key: it.command for key, it in machine.servers().items()} == {"github": "mine"}
-        machine.run("import", "./github", "--no-test")
+        machine.run("import", "./github", "--no-test", "--yes")
         assert sorted(it.command for it in machine.servers().values()) == ["evil", "mine"], "control"
 
     def test_what_will_run_is_shown_whole(self, machine: Machine) -> None:
@@ -334,9 +337,12 @@ class TestATrustedFolder:
 
     def test_until_it_is_trusted_each_command_names_the_file_that_it_means(self, machine: Machine) -> None:
         here = machine.project / "upstream.yaml"
-        for command in ("list", "permissions explain a/b"):
-            machine.run(*command.split())
-            assert f"{here} is not trusted, so no host uses it" in machine.errors
+        machine.run("permissions", "explain", "a/b")
+        assert f"{here} is not trusted, so no host uses it" in machine.errors
+        machine.run("add", "mine", "--no-test", "--", "x")
+        machine.run("list")
+        assert "mine" in machine.output
+        assert f"{here} is not used" in machine.errors
         machine.run("add", "a", "--no-test", "--", "x")
         assert f"{here} is not trusted, so {machine.file} is edited" in machine.errors
         machine.run("disable", "a")
@@ -373,6 +379,10 @@ class TestAdd:
             (("a", "mcp.example.com/x"), "an address begins with a scheme: https://mcp.example.com/x"),
             (("a", "npx -y b"), "write the command without quotes, behind `--`: -- npx -y b"),
             (("a", "--no-test", "https://a.example", "--what"), "unrecognized arguments: https://a.example --what"),
+            (("a", "--what"), "`codemode-server add --help` lists what there is"),
+            (("a", "htp://b"), "an address begins with http:// or https://"),
+            (("a", "b", "--", "x"), "only the name may stand before `--`; 'b' does too"),
+            (("a", "./x", "--db", "d.db"), "write the command behind `--`: add a -- ./x --db d.db"),
         ],
     )
     def test_a_mistake_is_told(self, machine: Machine, arguments: tuple[str, ...], told: str) -> None:
@@ -382,13 +392,15 @@ class TestAdd:
 
     def test_relative_paths_are_those_of_the_current_folder(self, machine: Machine) -> None:
         (machine.project / "server.py").touch()
-        words = ["./run", "server.py", "build", "-m"]
+        (machine.project / "data").mkdir()
+        words = ["./run", "server.py", "build", "-m", "data/new.db", "none/new.db"]
         assert machine.run("add", "a", "--no-test", "--cwd", "sub", "--", *words) == 0
         assert machine.run("add", "b", "--no-test", "--", *words) == 0
         a, b = machine.servers().values()
-        program, script = str(machine.project / "run"), str(machine.project / "server.py")
-        assert (a.command, a.args, a.cwd) == (program, ("server.py", "build", "-m"), str(machine.project / "sub"))
-        assert (b.command, b.args) == (program, (script, "build", "-m"))
+        program, script, new = (str(machine.project / it) for it in ("run", "server.py", "data/new.db"))
+        assert f"made absolute, from this folder: {program}, {script}, {new}\n" in machine.output
+        assert (a.command, a.args, a.cwd) == (program, tuple(words[1:]), str(machine.project / "sub"))
+        assert (b.command, b.args) == (program, (script, "build", "-m", new, "none/new.db"))
 
 
 class TestTheRest:
@@ -442,6 +454,11 @@ class TestTheRest:
     def test_test_shows_the_tools(self, machine: Machine) -> None:
         assert machine.run("test", "notes") == 0
         assert "1 tool:\n  look" in machine.output
+
+    def test_what_does_not_start_stays_in_the_file_and_is_told(self, machine: Machine) -> None:
+        assert machine.run("add", "bad", "--", sys.executable, "-c", "exit(3)") == 1
+        assert machine.output.endswith("it stays in the file; codemode-server remove bad takes it out\n")
+        assert "bad" in machine.servers()
 
     def test_test_shows_the_whole_error(self, machine: Machine) -> None:
         assert machine.run("test", "dead") == 1

@@ -36,6 +36,14 @@ def test_a_mistake_in_a_server_is_one_sentence_on_its_line(folder: Folder, serve
     assert folder.refusal(f"servers:\n  s: {server}\n") == [f"upstream.yaml{told}"]
 
 
+@pytest.mark.parametrize("section", ["servers: hello", 'servers: "${HOME}"', "servers: ['${HOME}']"])
+def test_servers_that_are_no_mapping_are_a_mistake_on_their_line(folder: Folder, section: str) -> None:
+    told = "a list" if "[" in section else "text"
+    assert folder.refusal(f"permissions: {{}}\n{section}\n", env={"HOME": "/home/m"}) == [
+        f"upstream.yaml:2: servers: must be a mapping, not {told}"
+    ]
+
+
 def test_a_file_with_a_hundred_mistakes_tells_fifty_and_counts_the_rest(folder: Folder) -> None:
     lines = folder.refusal("\n".join(f"wrong{number}: 1" for number in range(100)))
     assert len(lines) == 51

@@ -138,3 +138,19 @@ async def test_an_edit_that_leaves_a_protected_server_unprotected_is_a_mistake(f
         assert "privacy.servers.crm: protects nothing, since no server has this name; did you mean 'crm2'?" in str(told)
         folder.write("upstream.yaml", protected.replace("crm:", "crm2:"))
         assert await _names(news) == ["crm2"], "control"
+
+
+async def test_an_edit_that_shows_a_fault_of_ours_is_a_mistake_in_the_file(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session goes on with its settings, and takes the next edit."""
+    file = folder.write("upstream.yaml", "servers: {a: {command: x}}")
+    async with watching(file, since=load(file, environ={})) as news:
+        folder.write("upstream.yaml", "servers: hello")
+        assert "upstream.yaml:1: servers: must be a mapping" in str(await _next(news)), "control"
+        with monkeypatch.context() as patched:
+            patched.setattr("codemode_server.config.loading.Reading.settings", lambda *_: ()[0])
+            folder.write("upstream.yaml", "servers: {b: {command: x}}")
+            assert "can't be used: IndexError" in str(await _next(news))
+        folder.write("upstream.yaml", "servers: {c: {command: x}}")
+        assert await _names(news) == ["c"]

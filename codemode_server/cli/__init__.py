@@ -174,5 +174,7 @@ class _Parser(argparse.ArgumentParser):
             known = [name.strip("' ") for name in wrong[3].split(",")]
             meant = nearest(wrong[2], known, cutoff=0.5)
             hint = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
+            if self.prog.endswith(" executions") and re.fullmatch(r"x[0-9a-f]{12}", wrong[2]):
+                hint = f"write: {self.prog} show {wrong[2]}"
             message = f"there is no {'host' if wrong[1] == 'HOST' else 'command'} {wrong[2]!r}; {hint}"
         super().error(message)

@@ -217,7 +217,8 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
     if whole and hides_arguments:
         lines += [
             "",
-            "the program and why its calls failed are not shown; `state.payloads: all` in upstream.yaml shows both",
+            "the program and why its calls failed are not shown; `state.payloads: all` in upstream.yaml shows both for "
+            "later programs",
         ]
     return "\n".join(lines)
 

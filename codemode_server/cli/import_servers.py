@@ -49,9 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="hosts", action="append", choices=list(HOSTS), metavar="HOST", help="only its servers"
     )
-    parser.add_argument(
-        "--all", "--yes", action="store_true", help="take all of the user's servers, or the file's, without being asked"
-    )
+    parser.add_argument("--all", action="store_true", help="take all of the user's servers without being asked")
+    parser.add_argument("--yes", dest="all", action="store_true", help="the same; of a file, all that is in it")
     parser.add_argument("--project", action="store_true", help="with --all or --from: those of this folder's files too")
     parser.add_argument("--dry-run", action="store_true", help="show what would be taken, and change nothing")
 
@@ -225,7 +224,7 @@ def _details(addition: Addition) -> Iterator[str]:
 def _wrapped(details: Iterable[str]) -> Iterator[str]:
     columns = min(shutil.get_terminal_size().columns, _MAX_COLUMNS) - len(_MARGIN) - 1
     for detail in details:
-        text = legible(detail)
+        text = legible(re.sub(r"[ \u2800]{3,}", lambda it: f" [{len(it[0])} spaces] ", detail))
         width = max(columns if text.isascii() else columns // 2, 20)  # other characters may be two columns wide
         for line in re.findall(rf".{{1,{width}}}(?: |$)|.{{1,{width}}}", text):  # textwrap is quadratic in a long word
             yield _MARGIN + line.rstrip()

@@ -50,14 +50,15 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _explain(known: KnownTools, parsed: argparse.Namespace) -> int:
     arguments = None if parsed.args is None else arguments_of(parsed.args, "--args")
+    code = 0 if known.has_server(parsed.call.partition("/")[0]) else 1
     if not parsed.json:
         show(known.explanation(parsed.call, arguments, parsed.effect, parsed.session))
-        return 0
+        return code
     named = known.subject(parsed.call, parsed.effect)
     decided = known.explain(named, arguments, known.other_steps(named, parsed.session))
     about = {"call": parsed.call, "is_known": named.is_known, "as_of": "last run"}
     show(masked(json.dumps(about | decided.as_json() | known.about(named), indent=2), known.loaded))
-    return 0
+    return code
 
 
 def _test(known: KnownTools, file: Path) -> int:

@@ -91,7 +91,7 @@ def listing(store: SecretStore, loaded: LoadedSettings) -> tuple[str, bool]:
         for it, servers in loaded.references.items()
         if it.kind == "command"
     ]
-    lines = table(rows) if names else ["no secrets are stored"]
+    lines = table(rows) if names else [f"no secrets are stored{' outside of .env' if loaded.dotenv else ''}"]
     if commands:
         lines += ["", "commands that are run for secrets:", *sorted(commands)]
     if loaded.dotenv:

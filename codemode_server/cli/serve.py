@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import NoReturn
 
 from codemode_server.cli.arguments import config_file
@@ -22,6 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> NoReturn:
+    if parsed.command is None and sys.stdin.isatty():
+        print("serving MCP over stdio for a host; to look around: codemode-server status", file=sys.stderr)
     serve(
         config_file(parsed),
         getattr(parsed, "http", None),

@@ -47,7 +47,8 @@ def run(parsed: argparse.Namespace) -> int:
     loaded = configuration(parsed)
     since = time.time() - parsed.since * 86_400
     found = anyio.run(partial(read, loaded, since, by=parsed.by, limit=parsed.limit))
-    show(_page(loaded, found, parsed.by))
+    none = f"nothing counted in the last {parsed.since:g} days; programs that a host runs are counted"
+    show(_page(loaded, found, parsed.by) if found.total.exchanges else none)
     return 0
 
 
@@ -83,8 +84,6 @@ async def status_line(loaded: LoadedSettings) -> str:
 
 def _page(loaded: LoadedSettings, savings: Savings, by: Grouping) -> str:
     """The numbers for a terminal of 80 columns."""
-    if not savings.total.exchanges:
-        return "no tokens are counted in this time; a program that a host runs is"
     mask = Redactor(loaded.secrets).text
     heads: tuple[str, ...]
     rows: list[tuple[str, tuple[int, ...]]]

@@ -23,8 +23,9 @@ from codemode_server.text import one_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    review = actions.add_parser("review", help="print tools that changed or are new, and accept them")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    review = actions.add_parser("review", help="print tools that changed or are new, and accept them; the default")
+    parser.set_defaults(server=None, accept=None, accept_all=False)
     review.add_argument("server", nargs="?", metavar="SERVER", help="only this server's")
     which = review.add_mutually_exclusive_group()
     which.add_argument(

@@ -150,8 +150,9 @@ def plan_disconnect(place: HostPlace, within: Path) -> HostFileChange:
             notes.append(f"puts back '{escaped(name)}'")
         else:
             notes.append(f"'{escaped(name)}' is there again; it stays as it is")
-    if record is not None and record.backup is not None:
-        notes.append(f"the file as it was before is in {escaped(str(record.backup))}")
+    backup = record.backup if record is not None else found.path.with_name(f"{found.path.name}{host_file.SUFFIX}")
+    if backup is not None and backup.is_file():
+        notes.append(f"the file as it was before is in {escaped(str(backup))}")
     left = file_edits.read(text, host.syntax)
     is_empty = left.keys() <= {path[0]} and not any(left.values())
     if record is not None and not record.before and is_empty:

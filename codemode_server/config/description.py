@@ -118,7 +118,7 @@ def _lines(name: str, node: Node, *, is_masked: bool = False) -> Iterator[str]:
     elif isinstance(node.value, list):
         for index, child in enumerate(node.value):
             yield from _lines(joined(name, index), child, is_masked=is_masked)
-    else:
+    elif node.value is not None:
         is_secret = is_masked and looks_secret(name.rpartition(".")[2]) and "${" not in _text(node)
         yield f"{name}: {MASK if is_secret and isinstance(node.value, str) else _text(node)}"
 
@@ -141,10 +141,11 @@ def _missing_programs(loaded: LoadedSettings) -> Iterator[str]:
     for name, server in loaded.settings.servers.items():
         path = server.env.get("PATH")
         if server.enabled and server.command and shutil.which(server.command, path=path) is None:
-            found = f"{server.command!r} is not found or can't be run"
-            is_line = shutil.which(server.command.split()[0], path=path) is not None
-            remedy = "put its arguments in `args`" if is_line else "install it or give its path"
-            yield f"servers.{name}.command: {found}; {remedy}"
+            words = _text(loaded.as_written.entries["servers"].entries[name].entries["command"]).split()
+            told = f"{server.command!r} is not found or can't be run; install it or give its path"
+            if len(words) > 1 and not set("/\\") & set(words[0]):
+                told = f"a command is one word; write command: {words[0]}, args: [{', '.join(words[1:])}]"
+            yield f"servers.{name}.command: {told}"
         if server.enabled and server.cwd and not Path(server.cwd).is_dir():
             yield f"servers.{name}.cwd: there is no folder {server.cwd}"
 

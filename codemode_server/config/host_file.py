@@ -23,7 +23,7 @@ from codemode_server.config.file_writing import write_copy, written_beside
 from codemode_server.config.host_reading import MAX_HOST_FILE_BYTES
 
 MAX_BYTES = {"json": MAX_HOST_FILE_BYTES, "toml": 2**20, "yaml": 2**20}
-_SUFFIX = ".before-codemode"
+SUFFIX = ".before-codemode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def write_backup(file: HostFile) -> Path | None:
     """A copy beside the file, which only those can read who can read the file; None if there is no file. Raises
     `NotEditable` if it can't be written."""
     try:
-        return None if file.content is None else write_copy(file.path, file.content, _SUFFIX, file.mode, file.group)
+        return None if file.content is None else write_copy(file.path, file.content, SUFFIX, file.mode, file.group)
     except OSError as error:
         raise NotEditable(f"the backup can't be written: {error.strerror}") from None
 

@@ -111,6 +111,7 @@ class ExecutionRecorder:
         """A message may hold values, so it is recorded only where values are."""
         # Even the type is a name that the program chose.
         text = f"{error.type}: {error.message}" if self.config.payloads == "all" else error.setting or error.type
+        text += f" (line {error.line})" if error.line is not None and error.setting is None else ""
         return recorded_text(text, execution.context.redactor, MAX_ERROR_CHARACTERS)
 
 

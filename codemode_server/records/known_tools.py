@@ -10,10 +10,10 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.catalog.naming import Kind, name_alone
-from codemode_server.catalog.nearest_names import nearest_names, nearest_servers
 from codemode_server.config import LoadedSettings
 from codemode_server.config.description import masked
 from codemode_server.config.live import LiveConfig, RequestContext, local_principal
+from codemode_server.config.problems import nearest
 from codemode_server.domain.calls import Decision
 from codemode_server.domain.errors import CodemodeError, UnknownTool
 from codemode_server.domain.flows import WORKSPACE, Holder, Source, SourceSet
@@ -116,21 +116,24 @@ class KnownTools:
         decided, about = self.explain(named, arguments, self.other_steps(named, session)), self.about(named)
         labels = f"labels: {', '.join(about['labels']) or 'none'}"
         lines = [decided.text, labels, *about["flows"], *about["privacy"]]
-        return masked("\n".join(lines if named.is_known else [*lines, self.not_known(call)]), self.loaded)
+        first = [] if named.is_known else [f"{self.not_known(call)} By its name alone it would be:"]
+        return masked("\n".join([*first, *lines]), self.loaded)
 
     def not_known(self, call: str) -> str:
-        """Why only the name of `server/tool` was compared, with the names that were probably meant."""
+        """A sentence that says so of `server/tool`, with the name that was probably meant."""
         server_name, _, tool_name = call.partition("/")
-        servers, near = self.loaded.settings.servers, ""
-        if (server := self.catalog.by_name.get(server_name)) is not None:
-            near = nearest_names(tool_name, (it.raw_name for it in server.tools))
-        elif server_name not in servers:
-            near = nearest_servers(server_name, servers)
-        hint = f"; {one_line(near, _MAX_CHARACTERS)}" if near else ""
-        return (
-            f"{one_line(call, _MAX_CHARACTERS)} is not known from the last run{hint}, so only its name was compared; "
-            "`codemode-server status` connects to the servers"
-        )
+        if not self.has_server(server_name):
+            told, meant = f"there is no server {server_name}", nearest(server_name, self.loaded.settings.servers)
+        elif (server := self.catalog.by_name.get(server_name)) is not None:
+            told = f"there is no tool {call} in the last list of {server_name}"
+            meant = nearest(tool_name, (it.raw_name for it in server.tools))
+        else:
+            told, meant = f"{server_name} was not listed yet; `codemode-server status` connects to it", None
+        return one_line(f"{told}; did you mean {meant}?" if meant else f"{told}.", 2 * _MAX_CHARACTERS)
+
+    def has_server(self, name: str) -> bool:
+        """True if the configuration has a server of this name, or the last run had."""
+        return name in self.catalog.by_name or name in {**self.loaded.settings.servers, **self.loaded.invalid_servers}
 
     def about(self, found: NamedTool) -> dict[str, list[str]]:
         """The labels of a tool, the rules of flows that also decide, and the protection of personal data, a line

@@ -31,7 +31,7 @@ class Fields:
 
     def __init__(self, node: Node, known: Sequence[str], problems: Problems, *, short: str = "") -> None:
         """`short`: the key of a value that stands in place of the mapping, as in `email: text`."""
-        if short and not isinstance(node.value, dict):
+        if short and not isinstance(node.value, dict | list | None):
             node = node.with_value({short: node})
         self.node, self.problems, self.entries = node, problems, node.entries
         if not isinstance(node.value, dict):

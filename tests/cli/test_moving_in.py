@@ -274,7 +274,7 @@ class TestWhatARepositoryNames:
         assert sorted(it.command for it in machine.servers().values()) == ["evil", "mine"], "control"
 
     def test_what_will_run_is_shown_whole(self, machine: Machine) -> None:
-        args = ["-c", "exec npx time" + " " * 200 + "; touch pwned", *(f"/folder/{n}" for n in range(40))]
+        args = ["-c", "exec npx time" + " " * 200 + ";" + " " * 3 + "touch pwned", *(f"/folder/{n}" for n in range(40))]
         env = {"LEVEL": "debug", "GITHUB_TOKEN": TOKEN, "MY_TOKEN": "${UNSET_ONE}-and-more"}
         self.offer(machine, shell={"command": "sh", "args": args, "cwd": "/srv/theirs", "env": env})
 
@@ -282,7 +282,7 @@ class TestWhatARepositoryNames:
 
         shown = " ".join(line.removeprefix("      | ") for line in machine.output.splitlines())
         assert "from this folder" in shown
-        assert "sh -c 'exec npx time [200 spaces] ; touch pwned' /folder/0" in shown
+        assert "sh -c 'exec npx time [200 spaces] ; [3 spaces] touch pwned' /folder/0" in shown
         assert "/folder/39 cwd: /srv/theirs" in shown
         assert "env LEVEL=debug" in shown
         assert "env GITHUB_TOKEN=${GITHUB_TOKEN}" in shown

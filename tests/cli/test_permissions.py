@@ -108,13 +108,19 @@ def test_the_rule_that_decides_is_printed_with_those_before_it(
 
 
 @pytest.mark.parametrize(
-    ("call", "near"), [("github/create_isue", "create_issue, get-issue"), ("githb/get-issue", "github")]
+    ("call", "code", "told"),
+    [
+        ("github/get-isue", 0, "no tool github/get-isue in the last list of github; did you mean get-issue?"),
+        ("githb/get-issue", 1, "no server githb; did you mean github?"),
+    ],
 )
-def test_of_an_unknown_name_the_nearest_is_named(
-    config: Path, capsys: pytest.CaptureFixture[str], call: str, near: str
+def test_an_unknown_name_is_told_first_with_the_nearest(
+    config: Path, capsys: pytest.CaptureFixture[str], call: str, code: int, told: str
 ) -> None:
-    last = explained(config, capsys, call).splitlines()[-1]
-    assert last.startswith(f"{call} is not known from the last run; nearest: {near}, so only its name was compared")
+    assert run(["permissions", "explain", "--config", str(config), call]) == code
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == f"there is {told} By its name alone it would be:"
+    assert second.startswith("ask: ")
 
 
 def table(folder: Path, *rows: object) -> str:

@@ -149,7 +149,7 @@ async def test_an_edit_that_shows_a_fault_of_ours_is_a_mistake_in_the_file(
         folder.write("upstream.yaml", "servers: hello")
         assert "upstream.yaml:1: servers: must be a mapping" in str(await _next(news)), "control"
         with monkeypatch.context() as patched:
-            patched.setattr("codemode_server.config.loading.Reading.settings", lambda *_: ()[0])
+            patched.setattr("codemode_server.config.loading.Reading.settings", lambda *_: [][0])
             folder.write("upstream.yaml", "servers: {b: {command: x}}")
             assert "can't be used: IndexError" in str(await _next(news))
         folder.write("upstream.yaml", "servers: {c: {command: x}}")

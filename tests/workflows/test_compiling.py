@@ -74,6 +74,7 @@ class TestValues:
         (f"{STEP}result: ${{1\n", "has a `${` without its `}`"),
         ("inputs: {email: {type: txt}}\n" + STEP, "must be one of text, number, integer, boolean, list, object"),
         ("inputs: {email: {pattern: '('}}\n" + STEP, "is no regular expression"),
+        ("inputs: {email: }\n" + STEP, "must be a mapping; write `key: value` lines"),
         ("steps:\n  - each: '[1]'\n    id: a\n    do: []\n", "`id` and `collect` belong together"),
         ("steps:\n  - id: a\n    ask: x\n", "needs `fields`"),
         (f"{STEP}    retry: {{times: 100}}\n", "must be a number from 1 to 20"),

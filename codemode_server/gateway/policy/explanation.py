@@ -146,9 +146,12 @@ def rules_without_tools(permissions: PermissionSettings, catalog: Catalog) -> It
 
 def _without_tool(rule: PermissionRule, catalog: Catalog) -> str | None:
     server_glob, tool_glob = rule.globs
+    servers = [it for it in catalog.servers if fits(Spellings.of_server(it), server_glob, is_wide=True)]
+    if not servers and tool_glob == "*":
+        owners = [it.raw_name for it in catalog.servers if any(tool.raw_name == server_glob for tool in it.tools)]
+        return f"matches no server, but a tool; write {owners[0]}/{server_glob}" if owners else None
     if "/" in tool_glob or fits(_READING, tool_glob, is_wide=True):  # resources and prompts
         return None
-    servers = [it for it in catalog.servers if fits(Spellings.of_server(it), server_glob, is_wide=True)]
     if not servers or not all(server.tools for server in servers):  # one of unknown tools may have it
         return None
     tools = [tool for server in servers for tool in server.tools]

@@ -38,6 +38,11 @@ def test_a_tool_that_no_other_resembles_is_reported_without_a_guess() -> None:
     assert warnings({"deny": "git/push_force"}) == ["permissions.rules[rule 1].deny: matches no tool of git"]
 
 
+def test_a_tool_in_place_of_its_server_is_reported_with_the_whole_pattern() -> None:
+    told = "permissions.rules[rule 1].allow: matches no server, but a tool; write git/git_reset"
+    assert warnings({"allow": "git_reset"}, {"allow": "nowhere"}) == [told]
+
+
 MATCHING = ["git/git_reset", "git/git-log", "git/git_log", "git/*_reset", "git", "git/*", "*/read_file", "*/git_*"]
 PRECAUTIONS = ["git/delete_*", "*/push_force"]
 OF_UNKNOWN_TOOLS = ["down/git_rest", "*/git_rest", "nowhere/x"]

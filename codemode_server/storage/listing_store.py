@@ -55,7 +55,7 @@ class ListingStore:
         except JournalUnavailable as error:
             logger.warning("the tools of %s from last time can't be read: %s", name, error)
             return None
-        text = self._texts.opened(row[0], _place(name, fingerprint)) if row else ""
+        text = self._texts.opened(name, row[0], _place(name, fingerprint)) if row else ""
         return CachedListing.from_json(text) if text else None
 
     def delete_plain(self) -> None:

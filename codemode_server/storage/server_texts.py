@@ -35,18 +35,18 @@ class ServerTexts:
         try:
             return self._cipher.encrypt(data, place) if self._cipher else b""
         except JournalUnavailable as error:
-            logger.warning("the tools of a protected server can't be stored for next time: %s", error)
+            logger.warning("the tools of %s can't be stored for next time: %s", server, error)
             return b""
 
-    def opened(self, data: bytes, place: str) -> str:
-        """A stored text; empty if it can't be read."""
+    def opened(self, server: str, data: bytes, place: str) -> str:
+        """A stored text; empty if it can't be read, whatever stands there."""
         try:
             if data and not data.startswith(_COMPRESSED):
                 data = self._cipher.decrypt(data, place) if self._cipher else b""
-        except (JournalUnavailable, ValueUnreadable) as error:
-            logger.warning("the tools of a protected server from last time can't be read: %s", error)
+            return zlib.decompress(data).decode(errors="surrogatepass") if data else ""
+        except (JournalUnavailable, ValueUnreadable, zlib.error, AttributeError, TypeError, ValueError) as error:
+            logger.warning("the tools of %s from last time can't be read: %s", server, error)
             return ""
-        return zlib.decompress(data).decode(errors="surrogatepass") if data else ""
 
     def change_plain(self, connection: sqlite3.Connection, servers: str, statement: str) -> None:
         """Run a statement for each protected one of the selected servers, with its name and how a text begins that is

@@ -47,7 +47,8 @@ class SqliteDefinitions:
                 "SELECT definition FROM tool_definitions WHERE (principal, server, tool, digest) = (?, ?, ?, ?)",
                 (principal.principal_id, server, tool, digest),
             ).fetchone()
-        return self._texts.opened(row[0], _place(principal.principal_id, server, tool, digest)) if row else ""
+        place = _place(principal.principal_id, server, tool, digest)
+        return self._texts.opened(server, row[0], place) if row else ""
 
     async def take(
         self, principal: Principal, server: str, listed: Sequence[ListedDefinition], *, accept_new: bool, at: float

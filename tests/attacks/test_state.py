@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
+import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -111,7 +112,9 @@ async def test_a_full_disk_stops_calls_not_the_product_and_freed_it_goes_on(tmp_
 
 async def test_a_damaged_listing_is_listed_anew(tmp_path: Path) -> None:
     path = configuration(tmp_path, hostile(tmp_path, "plain"))
-    for listing in ("", "[" * 100_000, '{"format":1,"tools":[{"name":"a","effect":"guesses"}],"problems":[]}', None):
+    of_another_form = b'{"format":1,"tools":[{"name":"a","effect":"guesses"}],"problems":[]}'
+    packed = [zlib.compress(it) for it in (b"[" * 100_000, b"\xff", of_another_form)]
+    for listing in ("", "[" * 100_000, 7, b"\x78 is no text", *packed, None):
         async with in_memory(path) as host:
             assert (await host.run(CALL)).value == "pong"
         if listing is not None:

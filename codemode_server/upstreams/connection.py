@@ -214,7 +214,8 @@ class Connection:
 
     async def _connect_and_serve(self) -> None:
         """One connection, or two when the newer protocol's probe ended the first. Returns when it is lost."""
-        is_legacy = self._settings.protocol == "legacy" or self._protocol_mode == "legacy"
+        # A server of the product speaks the newer protocol, and its tools need that.
+        is_legacy = not self._spec.is_own and "legacy" in (self._settings.protocol, self._protocol_mode)
         try:
             await self._serve_once(legacy=is_legacy)
         except Exception as error:

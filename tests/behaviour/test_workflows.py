@@ -106,12 +106,12 @@ ADA = {"name": "Ada Lovelace", "email": "ada@example.com", "employees": 3, "plan
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
 
 
-def product(folder: Path, **workflows: str) -> Path:
+def product(folder: Path, protocol: str = "auto", **workflows: str) -> Path:
     (folder / "workflows").mkdir()
     for name, text in workflows.items():
         (folder / "workflows" / f"{name}.yaml").write_text(text)
     names = ("github", "salesforce")
-    return configuration(folder, {**office(folder, *names), "person": {"questions": True}})
+    return configuration(folder, {**office(folder, *names), "person": {"questions": True, "protocol": protocol}})
 
 
 class Command:
@@ -185,7 +185,7 @@ class TestQuestions:
 
     async def answered(self, folder: Path, era: str, person: Person) -> tuple[Any, Host]:
         async with in_memory(
-            product(folder, onboarding=ONBOARDING), mode=era, elicitation_callback=person.elicit
+            product(folder, era, onboarding=ONBOARDING), mode=era, elicitation_callback=person.elicit
         ) as host:
             return await host.run(self.RUN), host
 

@@ -45,6 +45,7 @@ from codemode_server.records.executions import Records, stored_records
 from codemode_server.records.state_database import state_database
 from codemode_server.records.token_reveals import TokenReveals, revealed_line
 from codemode_server.redaction import Redactor, payload
+from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.sqlite_audit import SqliteAudit
@@ -124,8 +125,8 @@ async def tail(loaded: LoadedSettings, execution_id: ExecutionId | None, *, rows
     lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets)))
     folder = state_folder(loaded.settings)
     await anyio.to_thread.run_sync(settle_before_reading, folder)
-    with closing(DatabaseThread(folder)) as thread:
-        audit, principal = SqliteAudit(thread), local_principal(loaded.settings)
+    with closing(DatabaseThread(folder)) as thread, closing(Database(folder)) as reader:
+        audit, principal = SqliteAudit(thread, reader=reader), local_principal(loaded.settings)
         new = await audit.newest(principal, execution_id=execution_id, limit=rows + 1)
         after = new[-1].number if new else 0
         new = new[-rows:] if rows else []

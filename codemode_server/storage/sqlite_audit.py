@@ -20,6 +20,7 @@ from codemode_server.domain.executions import ExecutionRecord
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow, execution_record
+from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
 
 COLUMNS = (
@@ -38,9 +39,17 @@ _VERIFIED_AT_ONCE = 1_000
 class SqliteAudit:
     """Implements `gateway.audit.Audit`."""
 
-    def __init__(self, thread: DatabaseThread, on_written: Callable[[int], None] = lambda count: None) -> None:
-        """`on_written` is called with the approximate size of each row."""
+    def __init__(
+        self,
+        thread: DatabaseThread,
+        on_written: Callable[[int], None] = lambda count: None,
+        *,
+        reader: Database | None = None,
+    ) -> None:
+        """`on_written` is called with the approximate size of each row. `reader` reads rows without the lock that
+        writers take, so perhaps not yet what was appended here last."""
         self._thread = thread
+        self._reader = reader
         self._on_written = on_written
 
     def append(self, event: AuditEvent) -> None:
@@ -123,7 +132,9 @@ class SqliteAudit:
                 (*values, limit),
             ).fetchall()
 
-        return [AuditRow(number, event_of(row), digest) for number, *row, digest in await self._run(select)]
+        return [
+            AuditRow(number, event_of(row), digest) for number, *row, digest in await self._run(select, self._reader)
+        ]
 
     async def holds(self, digest: str) -> bool:
         """True if a row has this digest, or the last one that retention deleted. Raises as `rows` does."""
@@ -143,9 +154,9 @@ class SqliteAudit:
 
         return await self._run(select)
 
-    async def _run(self, step: Step[T]) -> T:
+    async def _run(self, step: Step[T], reader: Database | None = None) -> T:
         try:
-            return await self._thread.run(step)
+            return await (self._thread.run(step) if reader is None else reader.read(step))
         except JournalUnavailable as error:
             raise AuditUnavailable(str(error)) from error
 

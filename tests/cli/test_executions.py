@@ -254,7 +254,10 @@ async def test_events_are_printed_as_they_come_and_ctrl_c_ends_it(tmp_path: Path
         await state.execution("x9", "1", principal=OTHER)
         await state.execution("x2", "1/0", Call("get_issue", 1, 5, error="no such"), status=ExecutionStatus.FAILED)
         await state.audit.extent()
-        printed = await lines(process, 4)
+        with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as other:
+            other.execute("BEGIN IMMEDIATE")  # it reads while another process writes
+            with anyio.fail_after(4):
+                printed = await lines(process, 4)
         process.send_signal(signal.SIGINT)
         assert await anyio.to_thread.run_sync(process.wait) == 130
         assert process.stderr is not None

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from codemode_server.domain.errors import SandboxUnavailable
-from codemode_server.sandbox.backends.microvm import probe_cache
+from codemode_server.sandbox.backends.microvm import backend, probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.probe_cache import recall, remember
 from codemode_server.sandbox.registry import SandboxSettings
+from codemode_server.settings import LimitSettings
 
 WORKS = 0.25
 FAILS = SandboxUnavailable("the kernel did not start", "run: codemode-server doctor")
@@ -86,3 +87,24 @@ async def test_a_boot_that_fails_is_remembered_unless_it_is_a_matter_of_the_mome
     assert str(recall(probe_cache.key(settings))) == str(FAILS)
     assert str(await probe_cache.try_boot(other, fail_for_now)) == "no network"
     assert recall(probe_cache.key(other)) is None
+
+
+@pytest.mark.parametrize("before", [None, WORKS])
+async def test_a_start_whose_microvm_does_not_boot_is_remembered_also_after_a_success(
+    monkeypatch: pytest.MonkeyPatch, before: float | None
+) -> None:
+    async def has_no_problem() -> None:
+        pass
+
+    async def fail(_: object) -> float:
+        raise FAILS
+
+    monkeypatch.setattr(runtime, "doctor", has_no_problem)
+    monkeypatch.setattr(backend, "started", fail)
+    settings, announced = SandboxSettings(), list[str]()
+    if before is not None:
+        remember(probe_cache.key(settings), before)
+    with pytest.raises(SandboxUnavailable, match="the kernel did not start"):
+        await backend.create(settings, LimitSettings(), None, announced.append)
+    assert str(recall(probe_cache.key(settings))) == str(FAILS)
+    assert announced == ([] if before else ["trying a microVM on this machine, once"])

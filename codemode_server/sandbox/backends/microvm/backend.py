@@ -52,9 +52,8 @@ async def create(
     known = await probe_cache.examine(settings)
     if isinstance(known, SandboxUnavailable):
         raise known
-    if known is not None:
-        return await started(MicrovmBackend(settings, limits, workspace, announce=announce))
-    announce("trying a microVM on this machine, once")
+    if known is None:
+        announce("trying a microVM on this machine, once")
     backend = MicrovmBackend(settings, limits, workspace, announce=announce)
 
     async def boot() -> float:
@@ -63,7 +62,8 @@ async def create(
     result = await probe_cache.try_boot(settings, boot)
     if isinstance(result, SandboxUnavailable):
         raise result
-    announce(f"programs run in microVMs; the first took {result:.1f} s to boot")
+    if known is None:
+        announce(f"programs run in microVMs; the first took {result:.1f} s to boot")
     return backend
 
 

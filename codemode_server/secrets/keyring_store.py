@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -126,10 +126,11 @@ def _bounded(call: Callable[[], T], timeout_s: float) -> T:
             outcome.set_exception(error)
 
     threading.Thread(target=run, name="keyring", daemon=True).start()
+    wait([outcome], timeout_s)
+    if not outcome.done():
+        raise _Failed(f"it did not answer in {timeout_s:.0f} s", is_timeout=True)
     try:
-        return outcome.result(timeout_s)
-    except TimeoutError:
-        raise _Failed(f"it did not answer in {timeout_s:.0f} s", is_timeout=True) from None
+        return outcome.result()
     except Exception as error:  # noqa: BLE001 - as above; not its text, which might hold the value
         raise _Failed(f"it failed with {type(error).__name__}") from None
 

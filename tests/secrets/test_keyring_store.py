@@ -46,12 +46,16 @@ class PlaintextKeyring(MemoryKeyring):
     priority = 0.5
 
 
-class LockedKeyring(MemoryKeyring):
+class RaisingKeyring(MemoryKeyring):
+    def __init__(self, error: type[Exception]) -> None:
+        super().__init__()
+        self.error = error
+
     def get_password(self, service: str, username: str) -> str | None:
-        raise KeyringLocked("holds ghp_very_secret")
+        raise self.error("holds ghp_very_secret")
 
     def set_password(self, service: str, username: str, password: str) -> None:
-        raise KeyringLocked(f"holds {password}")
+        raise self.error(f"holds {password}")
 
 
 class SilentKeyring(MemoryKeyring):
@@ -130,12 +134,15 @@ def test_a_removed_value_is_gone_from_both(store: KeyringStore, keyring: Any) ->
     assert (keyring.values, store.names(), store.get("long")) == ({}, [], None)
 
 
-def test_a_backend_that_raises_is_an_error_with_a_remedy_and_without_its_text(files: EncryptedFileStore) -> None:
-    locked: Any = LockedKeyring()
-    store = KeyringStore(files, locked)
+@pytest.mark.parametrize("error", [KeyringLocked, TimeoutError])
+def test_a_backend_that_raises_is_an_error_with_a_remedy_and_without_its_text(
+    files: EncryptedFileStore, error: type[Exception]
+) -> None:
+    raising: Any = RaisingKeyring(error)
+    store = KeyringStore(files, raising)
     uses = (lambda: store.get("github"), lambda: store.set("github", "ghp_very_secret"), lambda: store.remove("github"))
     for use in uses:
-        with pytest.raises(SecretUnavailable, match="KeyringLocked; unlock it, or set PYTHON_KEYRING") as raised:
+        with pytest.raises(SecretUnavailable, match=f"{error.__name__}; unlock it, or set PYTHON_KEYRING") as raised:
             use()
         assert "ghp_very_secret" not in str(raised.value)
     files.set("github", "control")

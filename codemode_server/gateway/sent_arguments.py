@@ -50,9 +50,12 @@ def _fitted(
     `texts` what they stand for."""
     if depth > _MAX_DEPTH or not schemas or not isinstance(given, str | dict | list):
         return sent
-    flats = _alternatives(schemas, reader)
+    alternatives = _alternatives(schemas, reader)
+    flats = [flat for flat, _ in alternatives]
     if isinstance(given, str):
-        return _of_type(texts[given], sent, frozenset().union(*map(kinds_of, flats))) if given in texts else sent
+        named = [kinds for flat, kinds in alternatives if kinds or not branches_of(flat)]
+        kinds = frozenset[str]().union(*named) if all(named) else frozenset[str]()
+        return _of_type(texts[given], sent, kinds) if given in texts else sent
     if isinstance(given, dict):
         return {
             name: _fitted(item, made, [*_members(flats, key)], reader, texts, depth + 1)
@@ -64,14 +67,17 @@ def _fitted(
     ]
 
 
-def _alternatives(schemas: list[Any], reader: SchemaReader) -> list[Flat]:
-    """These schemas and all their alternatives; empty, which allows anything, if they are too many."""
-    found: list[Flat] = []
-    waiting = [*schemas]
+def _alternatives(schemas: list[Any], reader: SchemaReader) -> list[tuple[Flat, list[str]]]:
+    """These schemas and all their alternatives, each with the JSON types that it or the schema around it names, none
+    where it allows any; empty, which allows anything, if they are too many."""
+    found: list[tuple[Flat, list[str]]] = []
+    waiting: list[tuple[Any, list[str]]] = [(it, []) for it in schemas]
     while waiting and len(found) < _MAX_ALTERNATIVES:
-        flat = reader.flat(waiting.pop())
-        found.append(flat)
-        waiting += branches_of(flat)
+        schema, kinds_around = waiting.pop()
+        flat = reader.flat(schema)
+        kinds = kinds_of(flat) or kinds_around
+        found.append((flat, kinds))
+        waiting += [(it, kinds) for it in branches_of(flat)]
     return [] if waiting else found
 
 

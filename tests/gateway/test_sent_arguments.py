@@ -66,7 +66,16 @@ def test_what_is_no_number_as_json_writes_it_stays_a_text() -> None:
     assert sent(INTEGER, "<AMOUNT_1>") == "90182.25"
 
 
-@pytest.mark.parametrize("schema", [{}, True, {"anyOf": [TEXT, INTEGER]}, {"type": ["string", "number"]}])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        True,
+        {"anyOf": [TEXT, INTEGER]},
+        {"type": ["string", "number"]},
+        *({"anyOf": [kind, other]} for kind in (TEXT, INTEGER) for other in ({}, True, {"enum": [1, "a"]})),
+    ],
+)
 def test_a_value_has_the_type_that_it_had_at_first_where_the_schema_allows_both(schema: Any) -> None:
     assert [sent(schema, token) for token in ("<PHONE_1>", "<PHONE_2>")] == [4930901820, "4930901821"]
 

@@ -123,7 +123,7 @@ class Channel:
             if self._scope is not None:
                 self._scope.cancel()
 
-    def exceed(self, message: str, setting: str, line: int | None = None, hint: str = "") -> None:
+    def exceed(self, message: str, setting: str | None, line: int | None = None, hint: str = "") -> None:
         """End the program for a limit."""
         self.end(Ending.LIMITED, ProgramError("LimitExceeded", message, line=line, setting=setting, hint=hint))
 
@@ -152,8 +152,11 @@ class Channel:
             self._died(f"the sandbox broke the protocol and was ended: {error}")
         except frames.TooManyValues:
             message = f"a call's arguments, or the program's value, hold more than {MAX_VALUES:,} values"
-            hint = "send fewer in each call; return a summary, and write the rest to a file in /workspace"
-            self.exceed(message, "limits.call_bytes", hint=hint)
+            hint = (
+                "send fewer in each call; return a summary, and write the rest to a file in /workspace; no setting "
+                "raises this limit"
+            )
+            self.exceed(message, None, hint=hint)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             self.is_gone = self._ended is None
             self._died("the sandbox ended under the program")

@@ -34,7 +34,7 @@ async def test_a_forged_call_with_too_many_values_ends_the_program_unparsed(lab:
     tools = Tools()
     head = '{"op":"call","id":1,"server":"github","tool":"echo","arguments":{"x":['
     code = f"{lab.raw}raw.send({head!r} + '[],' * {MAX_VALUES} + ']}}}}')\nimport time\ntime.sleep(60)"
-    assert await lab.limit(code, tools) == "limits.call_bytes"
+    assert (await lab.failure(code, tools)).type == "LimitExceeded"
     assert tools.calls == []
 
 
@@ -43,9 +43,10 @@ async def test_a_forged_call_with_too_many_values_ends_the_program_unparsed(lab:
 async def test_too_many_values_end_the_program_with_their_number(lab: Lab, code: str) -> None:
     tools = Tools()
     error = await lab.failure(code, tools)
-    assert (error.setting, tools.calls) == ("limits.call_bytes", [])
+    assert (error.type, error.setting, tools.calls) == ("LimitExceeded", None, [])
     assert f"more than {MAX_VALUES:,} values" in error.message
     assert "return a summary" in error.hint
+    assert "no setting raises this limit" in error.hint
     assert await lab.value(f"[0] * {MAX_VALUES // 2}") == [0] * (MAX_VALUES // 2)
 
 

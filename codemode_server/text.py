@@ -6,7 +6,10 @@ Invisible characters could reorder what a person reviews, or carry instructions 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^-~])")
 _UNSEEN_CLASS = (
@@ -75,9 +78,9 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def first_lines(lines: Sequence[str], most: int, more: str = "… {:,} more") -> list[str]:
-    """The first lines, and one that says how many more there are."""
-    return [*lines[:most], *([more.format(len(lines) - most)] if len(lines) > most else [])]
+def first_lines(items: Sequence[T], most: int, more: str = "… {:,} more", line: Callable[[T], str] = str) -> list[str]:
+    """The lines of the first items, and one that says how many more there are. `line` makes the line of an item."""
+    return [*map(line, items[:most]), *([more.format(len(items) - most)] if len(items) > most else [])]
 
 
 def clean_line(text: str, limit: int) -> str:

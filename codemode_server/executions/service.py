@@ -128,6 +128,7 @@ class ExecutionService(OwnsTasks):
             with suppress(JournalUnavailable):  # what the program does next will say so
                 if not execution.done.is_set() and self.is_cancel_requested(execution.execution_id):
                     await self.cancel(execution.execution_id)
+                    return
 
     async def resume(
         self,

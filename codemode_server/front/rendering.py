@@ -243,8 +243,11 @@ def _head(execution: Execution) -> dict[str, Any]:
 
 def _lines(execution: Execution, redactor: Redactor, most: int) -> dict[str, list[str]]:
     errors = [*execution.calls.unmarked_errors.values()]
-    lines = [clean_line(it.line(redactor.visible), _MAX_REMARK_CHARACTERS) for it in errors]
-    shown = {"unmarked_errors": first_lines(lines, most)}
+    shown = {
+        "unmarked_errors": first_lines(
+            errors, most, line=lambda it: clean_line(it.line(redactor.visible), _MAX_REMARK_CHARACTERS)
+        )
+    }
     said = {
         "shown": [_shown_line(file) for file in execution.shown],
         "hints": [execution.outcome.hint] if execution.outcome.hint else [],

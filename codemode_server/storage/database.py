@@ -198,6 +198,8 @@ def _set_aside(path: Path) -> Path:
         renamed.unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             path.with_name(FILE_NAME + suffix).rename(renamed)
+    for earlier in path.parent.glob(f"{ASIDE_NAME}-[0-9]*"):  # named after their dates, as they once were
+        earlier.unlink()
     return aside
 
 

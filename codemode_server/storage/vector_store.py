@@ -68,11 +68,12 @@ class SqliteVectorCache:
             "INSERT OR REPLACE INTO vectors (model, key, vector, used_at) VALUES (?, ?, ?, ?)",
             [(model, key, vector, now) for key, vector in vectors.items()],
         )
-        connection.execute(
-            "DELETE FROM vectors WHERE rowid IN"
-            " (SELECT rowid FROM vectors ORDER BY used_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
-            (self._max_vectors,),
-        )
+        (count,) = connection.execute("SELECT COUNT(*) FROM vectors").fetchone()
+        if count > self._max_vectors:
+            connection.execute(
+                "DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors ORDER BY used_at, rowid LIMIT ?)",
+                (count - self._max_vectors,),
+            )
 
     def _give_up(self, error: JournalUnavailable) -> None:
         logger.warning("vectors of tools are not stored between runs: %s", error)

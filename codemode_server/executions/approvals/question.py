@@ -49,10 +49,15 @@ def lines_of_call(code: str, server: str, tool: str) -> tuple[str, ...]:
     reading = read(code)
     if reading is None:
         return ()
-    found = _line_numbers(reading, server, tool)
     lines = dict(enumerate(reading.text.splitlines(), start=1))
-    shown = [f"{number}: {lines.get(number, '').strip()}" for number in found]
-    return tuple(first_lines(shown, MAX_LINES, "and {:,} more lines that name it"))
+    return tuple(
+        first_lines(
+            _line_numbers(reading, server, tool),
+            MAX_LINES,
+            "and {:,} more lines that name it",
+            lambda number: f"{number}: {lines.get(number, '').strip()}",
+        )
+    )
 
 
 def line_numbers(code: str, tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:

@@ -115,8 +115,13 @@ def replace_private(path: Path, content: bytes, *, keeps_existing: bool = False)
         if not keeps_existing:
             unfinished.replace(path)
         else:
-            with suppress(FileExistsError):
+            try:
                 os.link(unfinished, path)
+            except FileExistsError:
+                pass
+            except OSError:  # a file system without hard links, such as FAT
+                if not os.path.lexists(path):
+                    unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
     sync_folder(path.parent)

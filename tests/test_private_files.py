@@ -22,6 +22,7 @@ from codemode_server.private_files import (
     others_may_read,
     private_folder,
     private_subfolder,
+    replace_private,
 )
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="folders of Windows are in the user's profile")
@@ -46,6 +47,20 @@ def test_what_is_made_is_its_owners_only(tmp_path: Path) -> None:
         os.umask(umask)
     assert [mode(tmp_path / "a"), mode(folder), mode(inner.parent), mode(inner)] == [0o700] * 4
     assert mode(inner / "file") == 0o600
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_of_two_first_writers_the_first_ones_content_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_links: bool
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")  # as FAT says
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", refuse)
+    for content in (b"first", b"second"):
+        replace_private(tmp_path / "key", content, keeps_existing=True)
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]
 
 
 def test_an_own_folder_that_others_could_use_is_tightened(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ _FIRST_LISTING_SECONDS = 10.0
 
 
 class UpstreamCatalog:
-    """Follows the listings of all upstreams and what `the learning of types observes of their results."""
+    """Follows the listings of all upstreams and what the learning of types observes of their results."""
 
     def __init__(
         self,

@@ -9,12 +9,12 @@ import re
 from itertools import islice
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import CallStatus, Recorded, ToolCall
+from codemode_server.domain.calls import CallStatus, Recorded
 from codemode_server.domain.ids import JsonValue
 from codemode_server.gateway import summaries
 from codemode_server.gateway.events import CallApprovalRequested, CallEnded, CallEvent, CallSent, CallUnresolved
-from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls, RunningCall, UnmarkedErrors
-from codemode_server.gateway.targets import CallTarget, ToolTarget, title_of
+from codemode_server.gateway.execution_calls import CallReport, RunningCall, UnmarkedErrors
+from codemode_server.gateway.targets import ToolTarget, title_of
 from codemode_server.json_values import values_in
 from codemode_server.sandbox.contract import Reply
 from codemode_server.text import clean_line
@@ -56,17 +56,13 @@ class CallReports:
                 result.bytes,
                 result.tokens,
                 outcome.error,
-                arguments=_arguments(event.call, target, event.calls),
+                arguments=summaries.of_arguments(event.call.arguments, event.calls.context.redactor),
                 result=result.text,
                 effect=target.effect,
                 has_error_text=result.unmarked_error is not None,
                 is_replayed=isinstance(event.decision, Recorded),
             )
         )
-
-
-def _arguments(call: ToolCall, target: CallTarget, calls: ExecutionCalls) -> dict[str, str]:
-    return summaries.of_arguments(call.arguments, calls.context.redactor)
 
 
 def _report_restart(event: CallEnded) -> None:

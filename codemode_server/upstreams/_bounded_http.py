@@ -129,7 +129,7 @@ class Bounds:
             answers = Unread.of(body.head, body.tail).answers if request_id is None else request_id
             return None if answers is None else _encoded(too_large(answers, body.most))
         data, body.data = body.data, bytearray()
-        messages = await read_large(parse_line, data, body.most)
+        messages = await read_large(parse_line, data)
         del data
         if len(messages) != 1:
             return None

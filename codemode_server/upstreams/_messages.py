@@ -52,9 +52,8 @@ _ID_AT_END = re.compile(rb'[,{]\s*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*(?:,
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def parse_line(line: bytes | bytearray, most: int = MAX_MESSAGE_BYTES) -> tuple[JSONRPCMessage, ...]:
-    """The messages in `line`, which may have `most` bytes: one, none for what is not JSON-RPC, several for a batch
-    (2025-03-26 allowed them)."""
+def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
+    """The messages in `line`: one, none for what is not JSON-RPC, several for a batch (2025-03-26 allowed them)."""
     if holds_too_many_values(line):
         return _refused(line, TOO_LARGE, f"of more than {MAX_VALUES:,} values; ask for less of it")
     try:

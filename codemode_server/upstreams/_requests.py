@@ -149,7 +149,7 @@ class Requests:
         for `pool.RoutedCalls`.
 
         Raises:
-            DecisionOutdated, SignInRequired: nothing was sent, as their names say.
+            DecisionOutdated, SignInRequired: nothing was sent.
             UpstreamUnavailable: the upstream is not connected, or was lost while the call was on its way.
             CallTimedOut: neither an answer nor a progress report for the server's `timeout`, once it has started.
             ToolFailed, ResultTooLarge: the upstream answered with a protocol error, or with what can't be taken.

@@ -132,8 +132,8 @@ def langfuse_keys(port: int) -> dict[str, str]:
     ("collector", "exporter", "message"),
     [
         (failing, "otlp", "Failed to export spans batch"),
-        (refusing, "otlp", ""),
-        (hanging, "langfuse", ""),
+        (refusing, "otlp", "traces go to otlp"),
+        (hanging, "langfuse", "traces go to langfuse"),
     ],
 )
 async def test_an_exporter_that_is_down_holds_up_neither_a_call_nor_the_end(

@@ -222,11 +222,6 @@ class SkillStore:
             self._proposal(skill).unlink(missing_ok=True)
             return True
 
-    def delete_file(self, path: Path) -> None:
-        """Delete a file that can't be read as a skill."""
-        with self._changing():
-            path.unlink(missing_ok=True)
-
     def proposals_of(self, execution_id: ExecutionId) -> list[SavedSkill]:
         return [it for it in self.proposals() if it.execution_id == execution_id]
 

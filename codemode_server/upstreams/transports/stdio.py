@@ -238,9 +238,7 @@ class StdioTransport(Transport):
             return await self._refuse(line, incoming, is_whole=is_whole)
         if line.size == 0 or line.data.isspace():
             return True
-        messages = (
-            await read_large(parse_line, line.data, line.most) if line.size > LARGE_BYTES else parse_line(line.data)
-        )
+        messages = await read_large(parse_line, line.data) if line.size > LARGE_BYTES else parse_line(line.data)
         if not messages:
             logger.debug("not JSON-RPC on stdout of %r: %r", self._command, bytes(line.data[:200]))
             self._stray_text = self._stray_text or line.data[:_STRAY_BYTES].decode("utf-8", "replace").strip()

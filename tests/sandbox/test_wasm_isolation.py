@@ -51,10 +51,10 @@ async def test_the_workers_open_files_are_its_code_and_the_programs_folders(
             with anyio.fail_after(20):
                 while not (workspace / "begun").exists():
                     await anyio.sleep(0.02)
-            found = [files for files in map(open_files, workers()) if str(workspace) in files]
+            looks = [files for _ in range(5) for files in map(open_files, workers()) if str(workspace) in files]
             (workspace / "end").touch()
-    (files,) = found
-    (code, scratch) = files - {str(workspace)}
+    # The program's own look for `end` opens a folder for a moment.
+    (code, scratch) = set.intersection(*looks) - {str(workspace)}
     assert {Path(code).suffix, Path(scratch).suffix} == {".cwasm", ""}
     assert Path(scratch if code.endswith(".cwasm") else code).name.startswith("tmp-")
 

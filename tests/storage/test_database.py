@@ -98,7 +98,7 @@ len(list_issues(repo="a/b"))
         (failed.content["execution_id"], "default", "wasm", "failed", 0, 1, 1),
     ]
     errors = rows(tmp_path / "state", "SELECT error FROM audit WHERE kind = 'execution_ended' ORDER BY number")
-    assert errors == [(None,), ("ZeroDivisionError",)]
+    assert errors == [(None,), ("ZeroDivisionError (line 1)",)]
     assert rows(tmp_path / "state", "SELECT count(DISTINCT session_id) FROM journal_executions") == [(1,)]
     calls = rows(
         tmp_path / "state",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,8 +37,6 @@ _BESIDE_PROGRAM_MB = 192
 """Memory of a microVM besides the program: kernel, supervisor, interpreter, part of the scratch folders."""
 _AFTER_AGE_SECONDS = 60.0
 _MAX_TRIES = 3
-_PAUSES_S = (0.5, 15.0, 30.0)
-"""Before a boot that failed is tried again; more than once only where the machine was too busy to answer the SDK."""
 _PREFIX = "codemode-"
 _DIGITS = 8
 """Length of a run's name; short, since the paths of sockets in its folder must be short."""
@@ -104,6 +103,8 @@ class MicrovmBackend:
         self._quotas = Quotas()
         self.boot_seconds = 0.0
         """How long the first microVM took."""
+        # More at once than there are processors would only make each slower, until all are out of time.
+        self._boots = anyio.CapacityLimiter(os.cpu_count() or 1)
         self.pool = Pool(self._boot, workspace, settings.warm, settings.idle_seconds, settings.age_seconds)
 
     @property
@@ -140,18 +141,16 @@ class MicrovmBackend:
         self._run.close(is_clean=await self.pool.aclose())
 
     async def _boot(self, workspace: Path | None) -> Machine:
-        pauses_s = list(_PAUSES_S)
-        while True:
+        async def boot() -> Machine:
             name, folder = self._run.next_name(), self._run.folder
+            return await Machine.boot(self._settings, self._life_seconds, name, folder, workspace)
+
+        async with self._boots:
             try:
-                return await Machine.boot(self._settings, self._life_seconds, name, folder, workspace)
+                return await boot()
             except BootFailed as error:
-                if not pauses_s:
-                    raise
-                _log.info("trying once more: %s", error)
-                await anyio.sleep(pauses_s.pop(0))
-                if not error.is_answer_lost:
-                    pauses_s.clear()
+                _log.info("tried once more: %s", error)
+                return await boot()
 
     async def _run_with(self, quota: Quota, program: Program, host_api: HostApi) -> Outcome:
         for _ in range(_MAX_TRIES):

@@ -338,7 +338,7 @@ def _dotted(text: str) -> list[str]:
 
 
 def _at(catalog: Catalog, parts: list[str], place: str) -> Server | ServerResources | Tool | Resource | None:
-    """What a path below `servers` names."""
+    """The server, tool or module that a path below `servers` names."""
     server = catalog.by_name.get(parts[1]) if len(parts) > 1 and parts[0] == "servers" else None
     if server is None or len(parts) == 2:
         return server

@@ -160,7 +160,7 @@ async def export(loaded: LoadedSettings, *, since: float, output: Path | None) -
 
 
 async def _revealed(loaded: LoadedSettings, page: str) -> str:
-    """What the privacy tokens of a page stand for, a line each; the audit records it."""
+    """The values of the privacy tokens of a page, a line each; the audit records it."""
     with state_database(loaded) as thread:
         if thread is None:
             return ""

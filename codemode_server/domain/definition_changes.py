@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from codemode_server.text import escaped
+from codemode_server.text import escaped, first_lines
 
 _PARTS = {
     "name": "name",
@@ -30,7 +30,7 @@ MAX_LINES = 400
 
 def shortened(lines: tuple[str, ...]) -> tuple[str, ...]:
     """The first lines of a difference, and how many more there are."""
-    return lines if len(lines) <= MAX_LINES else (*lines[:MAX_LINES], f"… and {len(lines) - MAX_LINES:,} more lines")
+    return tuple(first_lines(lines, MAX_LINES, "… and {:,} more lines"))
 
 
 def change_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:

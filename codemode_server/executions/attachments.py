@@ -71,7 +71,7 @@ class Attachments:
     artifacts: ArtifactStore
     redactor: Redactor
     unsearched: UnsearchedFiles = "show"
-    """What happens to files in which personal data can't be searched."""
+    """The handling of files in which personal data can't be searched."""
     remarks: list[str] = field(default_factory=list)
     """Names those that are shown unsearched."""
     _bytes: int = 0

@@ -54,7 +54,7 @@ class ExecutionService(OwnsTasks):
     artifacts: ArtifactStore
     journal: Journal
     effect_of: Callable[[str, str], Effect]
-    """Of a tool by the raw names of server and tool."""
+    """The effect of a tool, by the raw names of server and tool."""
     config: LiveConfig
     sources: ReadSources
     is_cancel_requested: Callable[[ExecutionId], bool]

@@ -34,7 +34,7 @@ _LISTS = {
 _META_KEYS = {f"{_META}{name}" for name in ("protocolVersion", "clientInfo", "clientCapabilities")}
 _MESSAGE_FIELDS = {"jsonrpc", "id", "method", "params"}
 _SURROGATE, _SURROGATE_UPPER = b"\\ud", b"\\uD"
-"""What escapes of half characters begin with."""
+"""The start of the escapes of half characters."""
 _FIRST_SECONDS = 0.5
 """How long the first request is waited for."""
 _POLL_SECONDS = 0.02

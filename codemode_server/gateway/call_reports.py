@@ -99,7 +99,7 @@ def _report_errors(event: CallEnded) -> None:
 
 
 _MAX_ASKED_CHARACTERS = 240
-"""Of one argument of a call that waits for a person, whom the model shows it."""
+"""Length of one argument of a call that waits for approval; the model shows the call to the person."""
 _MAX_VALUES = 1_000
 _MAX_ERROR_CHARACTERS = 4_000
 _MAX_PATH_CHARACTERS = 100

@@ -147,7 +147,7 @@ class CallGuard:
         what: str,
         kind: type,
     ) -> Finding[Any]:
-        """What the guardrails say of a result. Raises `ResultWithheld`: one blocks it, or makes it another kind of
+        """Passes a result through the guardrails. Raises `ResultWithheld` if one blocks it or makes it another kind of
         value."""
         found = await self._chain.after_call(_guarded_call(calls, target, arguments), result)
         title = title_of(target)

@@ -45,7 +45,7 @@ _FILL_IN = "fill_in"
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search found, with what its lines say of it."""
+    """A search result with the notes that its lines show."""
 
     thing: Findable
     unavailable: str

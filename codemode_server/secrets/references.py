@@ -74,7 +74,7 @@ class Resolver:
                 self._known.update(zip(commands, threads.map(self._run, commands), strict=True))
 
     def value(self, reference: Reference) -> str | None:
-        """What a reference stands for; None if it stays as it is written.
+        """The value that a reference stands for; None if it stays as it is written.
 
         Raises:
             SecretUnavailable: there is none, or it can't be read; the message names the remedy.

@@ -198,7 +198,7 @@ def _tried(made: Iterable[Line], caught: Iterable[Line], at: int) -> list[Line]:
 class StepCompiler:
     problems: Problems
     scope: Scope
-    """What can be named at the place that is compiled."""
+    """The names that can be used at the place that is compiled."""
     imports: dict[tuple[str, str], Line] = field(default_factory=dict)
     count: int = 0
     ids: dict[str, str] = field(default_factory=dict)

@@ -115,7 +115,7 @@ def _arguments(asked: Question, longest: int) -> list[str]:
 
 
 def _details(asked: Question, widths: Sequence[int], budgets: Sequence[int | None]) -> list[str]:
-    """What the person may want to know besides, each kind with the longest line and the room for all."""
+    """Further facts for the person, each kind with the longest line and the room for all."""
     sections = (
         ("What differs (- before, + now):", asked.changes),
         ("Sources that this session has read:", asked.sources),

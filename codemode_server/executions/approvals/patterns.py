@@ -1,4 +1,4 @@
-"""What an answer covers: calls of a session that fit the shown pattern, and the rule that `always` writes."""
+"""The calls that an answer covers: calls of a session that fit the shown pattern, and the rule that `always` writes."""
 
 from __future__ import annotations
 

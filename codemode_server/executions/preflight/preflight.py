@@ -36,7 +36,7 @@ _MAX_BROKEN = 8 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What the check knows beyond the program's text and the catalog."""
+    """Facts that the check uses beyond the program's text and the catalog."""
 
     importable: frozenset[str] | None = None
     """The top-level modules that the sandbox has; None if that is not known."""

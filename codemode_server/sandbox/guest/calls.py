@@ -165,7 +165,7 @@ class Calls:
     def prepare(
         self, server: str, tool: str, arguments: dict[str, Any], title: str, *, raw: bool = False
     ) -> Callable[[], Future[Any]]:
-        """What sends a call; its future gives the tool's value, or its `raw` result, or raises `ToolError`.
+        """Function that sends a call; its future gives the tool's value, or its `raw` result, or raises `ToolError`.
 
         Raises:
             TypeError: an argument has no form in JSON.

@@ -1,4 +1,4 @@
-"""What earlier programs left: `codemode.results` and `codemode.checkpoint`."""
+"""Results and checkpoints of earlier programs: `codemode.results` and `codemode.checkpoint`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class CallResults(Mapping[int, Any]):
 
 
 class Results(Mapping[str, Any]):
-    """What earlier programs of the session returned, in full, read from the host on demand, by the names in their
+    """Whole results of earlier programs of the session, read from the host on demand, by the names in their
     answers: `results["x7f3a9c21b04"]`."""
 
     def __init__(self, link: Link) -> None:

@@ -70,7 +70,7 @@ class _Window:
     def __init__(self) -> None:
         self.most = 1
         self.waiting: collections.deque[tuple[str, str, Future[Any]]] = collections.deque()
-        """What the frame of each has before the (long) JSON of its arguments, that, and its future."""
+        """For each: the start of its frame, the (long) JSON of its arguments, and its future."""
         self.unanswered: set[int] = set()
 
     def is_open(self) -> bool:

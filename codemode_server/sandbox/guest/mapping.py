@@ -55,7 +55,7 @@ class Mapped(list[Any]):
 def prepared(
     title: str, items: Iterable[Any], prepare: Callable[[Any], Callable[[], Future[Any]]]
 ) -> tuple[dict[int, Callable[[], Future[Any]]], Mapped]:
-    """What sends the call of each item that fits, by its index, and the results, with the errors of the others.
+    """Functions that send the calls of the items that fit, by index, and the results with the errors of the others.
 
     Raises:
         TypeError: the first item does not fit.

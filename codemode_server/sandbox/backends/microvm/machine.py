@@ -48,7 +48,9 @@ class BootFailed(SandboxUnavailable):
     @property
     def is_answer_lost(self) -> bool:
         """True if the SDK asked `msb` what it supports and got no answer in time, as on a busy machine."""
-        return type(self.__cause__).__name__ == "UnsupportedError"
+        from microsandbox.errors import UnsupportedError
+
+        return isinstance(self.__cause__, UnsupportedError)
 
 
 class Machine:

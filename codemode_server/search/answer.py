@@ -10,10 +10,11 @@ from typing import TypeVar, get_args
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal
 from codemode_server.catalog.naming import words
 from codemode_server.catalog.resources import Resource
-from codemode_server.catalog.untrusted import first_sentence, one_line
+from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import EFFECTS_OF_SETTINGS, Effect, UpstreamState, without_output
+from codemode_server.search.census import asks_for_everything, census
 from codemode_server.search.deduplication import ResultGroup, deduplicated
 from codemode_server.search.documents import Findable
 from codemode_server.search.matching_resources import matching_resources
@@ -26,7 +27,6 @@ from codemode_server.text import first_few
 
 _RANKED_BEYOND = 20
 """Extra results that are ranked beyond the limit, since some will be merged."""
-_WEAK_SHOWN = 3
 _SERVERS_NAMED = 20
 _NEAREST = 3
 _MAX_NAMED = 3
@@ -115,9 +115,10 @@ class _Search:
         return " ".join(text)
 
     def answer(self) -> SearchResults:
+        if everything := asks_for_everything(self.catalog, self.query):
+            server = everything if self.within is None and isinstance(everything, Server) else self.server
+            return replace(self, server=server)._listed()
         filters = (self.within, self.effect, self.skills)
-        if not self.query:
-            return self._listed(self.rankers.things(*filters))
         ranking = self.rankers.rank(self.query, self.limit + _RANKED_BEYOND, *filters)
         resources: tuple[Resource, ...] = ()
         if not self.is_of_skills and self.effect in (None, Effect.READS):
@@ -147,26 +148,27 @@ class _Search:
         what = "no tool" if has_resources else "nothing"
         doubt = _nothing_fits(missing, what, self.filters) if missing else ""
         if missing == [self.query]:
-            # One that can't be called is no suggestion.
-            worthy.sort(
-                key=lambda group: isinstance(group.best.thing, Tool) and not self._is_callable(group.best.thing)
-            )
-            groups = worthy[: min(_WEAK_SHOWN, self.limit)]
-            if unavailable:
-                doubt = ""
-            elif self.within is None and not has_resources:
-                doubt += f"; nearest: {_nearest(catalog, groups)}"
+            nearest = [group for group in worthy if self._is_callable(group.best.thing)][:_NEAREST]
+            results = tuple(replace(self, detail_level="name_only")._result(ResultGroup(it.best)) for it in nearest)
+            doubt += f"; nearest: {', '.join(it.name for it in results)}" if results else ""
+            return SearchResults(results, down, unavailable or doubt, is_named_only=True)
         return SearchResults(tuple(map(self._result, groups)), down, _lines(unavailable, doubt))
 
-    def _listed(self, things: list[Findable]) -> SearchResults:
+    def _listed(self) -> SearchResults:
+        """Everything that passes the filters if it fits the limit; else the names, or of many the numbers only."""
+        things = self.rankers.things(self.within, self.effect, self.skills)
         every = sorted(things, key=lambda thing: (not isinstance(thing, Tool), _server_of(thing), thing.name))
-        shown = every[: self.limit]
-        note = f"{len(every) - len(shown):,} more; list_dir lists them by server" if len(every) > len(shown) else ""
-        if not shown:
+        if not every:
             note = self._nothing if self.filters else "there are no tools"
-        if not self.within:
-            note = _lines(note, _other_servers_down(self.catalog, ""))
-        return SearchResults(tuple(self._result(ResultGroup(Scored(thing, 0.0))) for thing in shown), note)
+            return SearchResults((), note if self.within else _lines(note, _other_servers_down(self.catalog, "")))
+        level = self.detail_level if len(every) <= self.limit else "name_only"
+        shown = every if len(every) <= MAX_RESULTS else []
+        results = tuple(replace(self, detail_level=level)._result(ResultGroup(Scored(it, 0.0))) for it in shown)
+        place = f"/servers/{self.server.name}" if self.server else "/servers/<server>"
+        how = [f'list_dir("{place}") lists their names'] if not shown else []
+        how += ["a search for what a task needs shows signatures"] if level != self.detail_level else []
+        note = "" if self.within else _other_servers_down(self.catalog, "")
+        return SearchResults(results, note, "; ".join([census(every), *how]))
 
     def _result(self, group: ResultGroup) -> SearchResult:
         thing, level = group.best.thing, self.detail_level
@@ -177,7 +179,9 @@ class _Search:
         refusal = self.refusal_of(server, thing)
         return SearchResult(thing, unavailable, level, group.also, bool(self.effect), refusal)
 
-    def _is_callable(self, tool: Tool) -> bool:
+    def _is_callable(self, tool: Findable) -> bool:
+        if not isinstance(tool, Tool):
+            return True
         server = self.catalog.by_name.get(tool.server)
         return server is not None and server.is_available and self.refusal_of(server, tool) is None
 
@@ -218,13 +222,6 @@ def _lines(*parts: str) -> str:
 def _nothing_fits(missing: Sequence[str], what: str, filters: str) -> str:
     named = first_few(list(map(_quoted, missing)), _MAX_NAMED)
     return f"{what} fits {named} well" + (f" {filters}" if filters else "")
-
-
-def _nearest(catalog: Catalog, groups: Sequence[ResultGroup]) -> str:
-    names = dict.fromkeys(_server_of(group.best.thing) for group in groups)
-    servers = [server for name in names if (server := catalog.by_name.get(name))][:_NEAREST]
-    purposes = [(server.name, first_sentence(server.summary, 60)) for server in servers]
-    return ", ".join(f"servers.{name} ({text})" if text else f"servers.{name}" for name, text in purposes) or "skills"
 
 
 def _server_of(thing: Findable) -> str:

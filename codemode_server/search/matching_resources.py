@@ -38,7 +38,7 @@ def matching_resources(servers: Iterable[Server], query: str) -> tuple[Resource,
 def resource_line(resource: Resource, refusal: Refusal | None) -> str:
     """A match as the model sees it."""
     mark = f"  [{refusal_line(refusal)}]" if refusal else ""
-    return f"{resource.import_line}; {resource.read_line}  # {resource.summary}{mark}"
+    return f"{resource.import_line}; {resource.read_line}.text  # {resource.summary}{mark}"
 
 
 def resource_json(resource: Resource, refusal: Refusal | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -150,6 +150,7 @@ class TestTexts:
             ),
             (
                 {"query": "", "limit": 100},
+                "5 tools on 2 servers: github 3, slack 2; 1 skill\n"
                 "github.create_issue\ngithub.list_issues\ngithub.mergePullRequest\n"
                 "slack.post_message  [unavailable: calls fail until it is back (no token)]\n"
                 "slack.查询消息  [unavailable: calls fail until it is back (no token)]\nskills.weekly",
@@ -189,6 +190,46 @@ class TestTexts:
         assert str(raised.value) == message
 
 
+class TestCensus:
+    """What asks for everything is answered with the numbers and the names, not with ten tools at random."""
+
+    SERVERS: ClassVar = [
+        UpstreamListing("notes", UpstreamState.READY, tuple(ToolDefinition(f"note_{n}", "A note.") for n in range(30))),
+        UpstreamListing("cloud-vm", UpstreamState.READY, (ToolDefinition("list_servers", "List the machines."),)),
+    ]
+    ALL = "31 tools on 2 servers: cloud_vm 1, notes 30; a search for what a task needs shows signatures"
+    NOTES = "30 tools on 1 server: notes 30; a search for what a task needs shows signatures"
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            *("", "*", "**", ".*", "all", "everything", "tools", "Tools?", "list all tools", "what can you do", "help"),
+            *("list all", "show me every available tool", "which tools are there?", "all MCP tools"),
+            *("what capabilities do you have?", "how many tools are connected"),
+        ],
+    )
+    def test_counts_and_names_all(self, query: str) -> None:
+        lines = search(query, self.SERVERS).text.split("\n")
+        assert (lines[0], lines[1:3], len(lines)) == (self.ALL, ["cloud_vm.list_servers", "notes.note_0"], 32)
+
+    @pytest.mark.parametrize(
+        ("query", "arguments"),
+        [("notes tools", {}), ("what can notes do?", {}), ("notes.*", {}), ("all", {"server": "notes"})],
+    )
+    def test_of_one_server_where_the_query_or_the_filter_names_it(self, query: str, arguments: dict[str, Any]) -> None:
+        assert search(query, self.SERVERS, **arguments).text.startswith(f"{self.NOTES}\nnotes.note_0\n")
+
+    @pytest.mark.parametrize("query", ["list all servers", "list_servers", "all notes", "list the machines"])
+    def test_leaves_a_query_alone_that_a_tool_can_answer(self, query: str) -> None:
+        assert " tools on " not in search(query, self.SERVERS).text
+
+    def test_gives_numbers_alone_for_more_than_a_hundred(self) -> None:
+        tools = tuple(ToolDefinition(f"t_{n}") for n in range(1_200))
+        text = search("*", [UpstreamListing("big", UpstreamState.READY, tools)]).text
+        assert text.startswith("1,200 tools on 1 server: big 1,200; list_dir(")
+        assert "\n" not in text
+
+
 class TestWeakResults:
     """What hardly fits is left out, and where nothing fits it is said."""
 
@@ -205,21 +246,16 @@ class TestWeakResults:
         description="Machines for rent.",
     )
 
-    def test_where_nothing_fits_the_nearest_servers_are_named(self) -> None:
-        found = search("delete a tweet", [self.CLOUD, GITHUB], detail_level="name_only")
-        assert found.text == (
-            'nothing fits "delete a tweet" well; nearest: servers.cloud (Machines for rent.)\n'
-            "cloud.delete_bucket\ncloud.delete_virtual_machine"
-        )
-
-    def test_where_nothing_fits_three_are_shown_and_one_that_can_not_be_called_is_never_first(self) -> None:
+    @pytest.mark.parametrize("level", ["name_only", "with_description", "full"])
+    def test_where_nothing_fits_one_line_names_the_nearest_that_can_be_called(self, level: str) -> None:
         refused = ToolDefinition("delete_delete", "Delete.")
-        others = tuple(ToolDefinition(f"delete_thing_{n}", f"Delete a thing, {n}.") for n in range(6))
-        things = UpstreamListing("things", UpstreamState.READY, (refused, *others))
-        found = search("delete a tweet", [things], refusal_of=refusing("delete_delete"))
-        assert found.doubt.startswith("nothing fits")
-        assert len(found.results) == 3
-        assert names(found)[0] != "things.delete_delete"
+        things = UpstreamListing("things", UpstreamState.READY, (refused,))
+        refusal_of = refusing("delete_delete")
+        found = search("delete a tweet", [self.CLOUD, things, GITHUB], detail_level=level, refusal_of=refusal_of)
+        assert found.text == (
+            'nothing fits "delete a tweet" well; nearest: cloud.delete_bucket, cloud.delete_virtual_machine'
+        )
+        assert [record["name"] for record in found.as_json()] == ["delete_bucket", "delete_virtual_machine"]
 
     def test_of_several_wants_it_is_said_which_nothing_fits(self) -> None:
         found = search("list the virtual machines of everybody; order a pizza with extra cheese", [self.CLOUD])

@@ -25,6 +25,8 @@ from codemode_server.front.host_requests import HostRequests
 from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.prompts import get_prompt, prompt_definitions
 from codemode_server.front.rendering import SCHEME
+from codemode_server.front.tools.execute_code import META_TOOL as PROGRAMS
+from codemode_server.front.tools.execute_code import permitted_effects
 from codemode_server.front.tools.registry import (
     Answer,
     Changed,
@@ -68,8 +70,9 @@ class MetaTools:
     """Methods raise `CodemodeError` with a message for the model.
 
     The list of tools stays the same for a whole session, since hosts put it before everything that they send to a
-    model: its first request fixes it. Requests without a session (HTTP, protocol 2026-07-28) get the same list until
-    the tools of the servers or the settings change.
+    model: its first request fixes it, but for the annotations of `execute_code`, which models don't read. Requests
+    without a session (HTTP, protocol 2026-07-28) get the same list until the tools of the servers or the settings
+    change.
     """
 
     def __init__(
@@ -112,7 +115,14 @@ class MetaTools:
             del self._offered[next(iter(self._offered))]
         if offered.unlisted:
             self._add_listed(offered)
+        offered.definitions = [self._with_hints(it) for it in offered.definitions]
         return offered.definitions
+
+    def _with_hints(self, definition: dict[str, Any]) -> dict[str, Any]:
+        """The definition with the annotations that the permissions give it now."""
+        if definition["name"] != PROGRAMS.name:
+            return definition
+        return definition | {"annotations": definition["annotations"] | permitted_effects(self._config.settings)}
 
     def _new(self, made_from: object) -> _Offered:
         settings, given = self._config.settings, self._given
@@ -147,8 +157,21 @@ class MetaTools:
         return any(it.raw_name == server and it.tools for it in self._services.catalog().servers)
 
     async def announce_changes(self) -> None:
-        """Announce direct tools of servers that were listed for the first time, and each change of the prompts, until
-        cancelled."""
+        """Announce direct tools of servers that were listed for the first time, each change of the prompts, and edited
+        permissions that allow programs more or less, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._announce_listings)
+            tasks.start_soon(self._announce_permissions)
+
+    async def _announce_permissions(self) -> None:
+        hints, revision = permitted_effects(self._config.settings), 0
+        while True:
+            revision = await self._config.wait_newer(revision)
+            before, hints = hints, permitted_effects(self._config.settings)
+            if hints != before and self._announce is not None:
+                await self._announce("tools")
+
+    async def _announce_listings(self) -> None:
         servers = self._config.settings.servers
         waiting = {name for name, it in servers.items() if it.may_have_direct_tools and not self._has_tools(name)}
         prompts, revision = self.prompts(), 0

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp import types
 
 from codemode_server.app import App
 from codemode_server.config.live import local_principal
@@ -84,6 +85,30 @@ async def test_edited_permissions_hold_for_the_next_call(tmp_path: Path) -> None
         assert len(host.reached("create_issue")) == 1
         assert (await host.run(LIST.format("needle-after"))).value == 5
     assert not on_disk(tmp_path, "needle-after")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_edited_permissions_change_the_hints_of_programs_and_the_host_is_notified(
+    tmp_path: Path, mode: str
+) -> None:
+    notified: list[Any] = []
+
+    async def note(message: Any) -> None:
+        notified.append(message)
+
+    async def hints(host: Host) -> tuple[bool | None, bool | None]:
+        tool = (await host.client.list_tools(cache_mode="bypass")).tools[-1]
+        assert tool.annotations is not None
+        return tool.annotations.read_only_hint, tool.annotations.destructive_hint
+
+    async with opened(file_of(tmp_path), watch=True, mode=mode, message_handler=note) as (app, host):
+        assert await hints(host) == (False, True)
+        notified.clear()
+        file_of(tmp_path, permissions={"preset": "read-only"})
+        await taken_over(app)
+        assert await hints(host) == (True, False)
+        if mode == "legacy":  # a host of the newer protocol subscribes
+            await host.until(lambda: any(isinstance(it, types.ToolListChangedNotification) for it in notified))
 
 
 async def test_an_edit_that_cannot_be_used_leaves_the_old_settings_in_force(

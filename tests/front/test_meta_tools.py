@@ -114,6 +114,30 @@ def test_all_that_a_host_carries_of_us_is_under_1200_tokens() -> None:
     assert tokens_of(instructions()) + tokens_of(json.dumps(definitions(Settings()))) < 1_200
 
 
+@pytest.mark.parametrize(
+    ("permissions", "reads_only", "may_destroy"),
+    [
+        ({}, False, True),
+        ({"preset": "read-only"}, True, False),
+        ({"preset": "careful"}, False, True),
+        ({"default": "deny", "rules": [{"allow": "*", "effect": "read"}]}, True, False),
+        ({"rules": [{"deny": "*", "effect": "write"}]}, True, False),
+        ({"rules": [{"deny": "*/*", "effect": "destructive"}]}, False, False),
+        ({"default": "deny", "rules": [{"ask": "notes/*", "effect": "write"}]}, False, True),
+        ({"default": "deny", "rules": [{"allow": "notes/add", "effect": "write"}]}, False, False),
+        ({"preset": "read-only", "rules": [{"ask": "github/create_issue"}]}, False, True),
+        ({"rules": [{"deny": "github", "effect": "destructive"}]}, False, True),
+        ({"rules": [{"deny": "*", "effect": "write", "when": "args.a == 1"}]}, False, True),
+        ({"rules": [{"deny": "*", "effect": "write", "principals": ["ann"]}]}, False, True),
+    ],
+)
+def test_the_hints_of_programs_follow_the_permissions(
+    permissions: dict[str, Any], reads_only: bool, may_destroy: bool
+) -> None:
+    hints = definitions(Settings.model_validate({"permissions": permissions}))[-1]["annotations"]
+    assert hints == RUNS | {"readOnlyHint": reads_only, "destructiveHint": may_destroy}
+
+
 def test_every_description_says_something_and_fits_into_two_kilobytes() -> None:
     """Claude Code cuts descriptions and instructions at 2 KB."""
     texts = [instructions(), *(tool["description"] for tool in definitions(Settings()))]

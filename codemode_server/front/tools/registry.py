@@ -72,6 +72,8 @@ class Description:
     text: str
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Additions to the schemas of arguments that depend on the settings or the servers."""
+    annotations: Mapping[str, bool] = field(default_factory=dict)
+    """Annotations that depend on the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ def _definition(spec: MetaToolSpec[Any], settings: Settings, servers: Listing) -
         "description": description.text,
         "inputSchema": schema | {"properties": properties},
         **({"outputSchema": dict(spec.output_schema)} if has_output_schema else {}),
-        "annotations": dict(spec.annotations),
+        "annotations": {**spec.annotations, **description.annotations},
         "_meta": {**_LOADED_AT_ONCE, **spec.meta},
     }
 

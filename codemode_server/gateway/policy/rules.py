@@ -75,6 +75,11 @@ class Rule:
         return None if self.settings.limit is None else RuleLimit.parse(self.settings.limit)
 
     @property
+    def is_unconditional(self) -> bool:
+        """True if it matches every call of what it names."""
+        return self.condition is None and self.settings.principals is None
+
+    @property
     def source(self) -> str:
         """Which rule it is, for people and models."""
         return f"rule {self.number} of permissions.rules ({self.settings.text})"
@@ -97,11 +102,13 @@ class Rule:
             return f"the server is {subject.server.raw}"
         if not fits(subject.tool, tool, is_wide=is_wide):
             return f"the tool is {subject.tool.raw}"
+        return "" if self.means(subject.effect) else f"the effect is {subject.effect}"
+
+    def means(self, effect: RuleEffect) -> bool:
+        """True if it may match a tool with this effect."""
         wanted = self.settings.effect
-        is_meant = wanted in (None, subject.effect) or (
-            is_wide and (wanted, subject.effect) == ("write", "destructive")
-        )
-        return "" if is_meant else f"the effect is {subject.effect}"
+        is_worse = self.answer != "allow" and (wanted, effect) == ("write", "destructive")
+        return wanted in (None, effect) or is_worse
 
     def why_not_now(self, arguments: Arguments) -> str:
         """Why it does not match these arguments; empty if it does. Where that is not certain, only a rule that does not
@@ -170,14 +177,22 @@ class PermissionRules:
         kinds = {type(one) for one in self._possible(subject)}
         return Ask in kinds and Allow not in kinds
 
+    def may_pass(self, effect: RuleEffect) -> bool:
+        """True if a call of some tool with this effect may be let through, perhaps after a person has approved it."""
+        for rule in self.rules:
+            if rule.means(effect) and rule.answer != "deny":
+                return True
+            if rule.means(effect) and rule.settings.globs == ("*", "*") and rule.is_unconditional:
+                return False
+        return not isinstance(self.otherwise(effect), Deny)
+
     def place_before_asking(self, reason: str) -> int | None:
         """Where a rule has to be put so that it decides on the calls that are asked about for this reason, and on no
         others of its tool: the index of the rule that asks, or the number of rules if the default or the preset does.
         None if something else asks, or a rule with a condition, a limit or principals: it does not mean all calls."""
         for rule in self.rules:
             if isinstance(rule.decision, Ask) and rule.decision.reason == reason:
-                means_all = rule.condition is None and rule.limit is None and rule.settings.principals is None
-                return rule.number - 1 if means_all else None
+                return rule.number - 1 if rule.is_unconditional and rule.limit is None else None
         decisions = (self.otherwise(effect) for effect in _EFFECTS.values())
         is_last = any(isinstance(it, Ask) and it.reason == reason for it in decisions)
         return len(self.rules) if is_last else None

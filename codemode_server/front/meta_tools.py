@@ -25,8 +25,6 @@ from codemode_server.front.host_requests import HostRequests
 from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.prompts import get_prompt, prompt_definitions
 from codemode_server.front.rendering import SCHEME
-from codemode_server.front.tools.execute_code import META_TOOL as PROGRAMS
-from codemode_server.front.tools.execute_code import permitted_effects
 from codemode_server.front.tools.registry import (
     Answer,
     Changed,
@@ -34,6 +32,7 @@ from codemode_server.front.tools.registry import (
     Services,
     ToolArguments,
     ToolContext,
+    annotations_of,
     definitions,
     meta_tools,
 )
@@ -70,7 +69,7 @@ class MetaTools:
     """Methods raise `CodemodeError` with a message for the model.
 
     The list of tools stays the same for a whole session, since hosts put it before everything that they send to a
-    model: its first request fixes it, but for the annotations of `execute_code`, which models don't read. Requests
+    model: its first request fixes it, but for the annotations of our tools, which models don't read. Requests
     without a session (HTTP, protocol 2026-07-28) get the same list until the tools of the servers or the settings
     change.
     """
@@ -120,9 +119,8 @@ class MetaTools:
 
     def _with_hints(self, definition: dict[str, Any]) -> dict[str, Any]:
         """The definition with the annotations that the permissions give it now."""
-        if definition["name"] != PROGRAMS.name:
-            return definition
-        return definition | {"annotations": definition["annotations"] | permitted_effects(self._config.settings)}
+        spec = meta_tools().get(definition["name"])
+        return definition | ({"annotations": annotations_of(spec, self._config.settings)} if spec else {})
 
     def _new(self, made_from: object) -> _Offered:
         settings, given = self._config.settings, self._given
@@ -164,12 +162,15 @@ class MetaTools:
             tasks.start_soon(self._announce_permissions)
 
     async def _announce_permissions(self) -> None:
-        hints, revision = permitted_effects(self._config.settings), 0
+        hints, revision = self._hints(), 0
         while True:
             revision = await self._config.wait_newer(revision)
-            before, hints = hints, permitted_effects(self._config.settings)
+            before, hints = hints, self._hints()
             if hints != before and self._announce is not None:
                 await self._announce("tools")
+
+    def _hints(self) -> list[dict[str, bool]]:
+        return [annotations_of(spec, self._config.settings) for spec in meta_tools().values()]
 
     async def _announce_listings(self) -> None:
         servers = self._config.settings.servers

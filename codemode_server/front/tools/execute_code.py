@@ -12,7 +12,6 @@ from codemode_server.domain.executions import MAX_DESCRIPTION_CHARACTERS
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.front.listing import Example, Listing
 from codemode_server.front.tools.registry import Answer, Description, MetaToolSpec, ToolArguments, ToolContext
-from codemode_server.gateway.policy.rules import PermissionRules
 from codemode_server.off_loop import LARGE_BYTES, is_large, run_sized
 from codemode_server.settings import LimitSettings, Settings
 from codemode_server.text import clean_line
@@ -71,14 +70,7 @@ def _describe(settings: Settings, servers: Listing) -> Description:
     }
     options: dict[str, dict[str, Any]] = {name: {"description": it} for name, it in descriptions.items()}
     options["timeout"]["maximum"] = settings.limits.wall_seconds
-    return Description(text, options, permitted_effects(settings))
-
-
-def permitted_effects(settings: Settings) -> dict[str, bool]:
-    """What programs can do under the permissions: hosts ask the person about a tool that may change or destroy."""
-    rules = PermissionRules(settings.permissions)
-    destroys = rules.may_pass("destructive")
-    return {"readOnlyHint": not destroys and not rules.may_pass("write"), "destructiveHint": destroys}
+    return Description(text, options)
 
 
 def _rules(limits: LimitSettings, example: Example) -> str:

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict
 
 from codemode_server.front import tools as package
 from codemode_server.front.listing import Listing
+from codemode_server.gateway.policy.rules import PermissionRules
 from codemode_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -72,8 +73,6 @@ class Description:
     text: str
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Additions to the schemas of arguments that depend on the settings or the servers."""
-    annotations: Mapping[str, bool] = field(default_factory=dict)
-    """Annotations that depend on the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +186,21 @@ def _definition(spec: MetaToolSpec[Any], settings: Settings, servers: Listing) -
         "description": description.text,
         "inputSchema": schema | {"properties": properties},
         **({"outputSchema": dict(spec.output_schema)} if has_output_schema else {}),
-        "annotations": {**spec.annotations, **description.annotations},
+        "annotations": annotations_of(spec, settings),
         "_meta": {**_LOADED_AT_ONCE, **spec.meta},
+    }
+
+
+def annotations_of(spec: MetaToolSpec[Any], settings: Settings) -> dict[str, bool]:
+    """The annotations of a meta-tool; for one that calls tools, by what the permissions let pass."""
+    if spec.annotations["readOnlyHint"]:
+        return dict(spec.annotations)
+    rules = PermissionRules(settings.permissions)
+    destroys = rules.may_pass("destructive")
+    return {
+        **spec.annotations,
+        "readOnlyHint": not destroys and not rules.may_pass("write"),
+        "destructiveHint": destroys,
     }
 
 

@@ -114,7 +114,6 @@ class Server:
     listing: UpstreamListing
     tools: tuple[Tool, ...]
     """In the order of the listing."""
-    problems: tuple[str, ...] = ()
     openings: SharedOpenings = NO_SHARED_OPENINGS
     """Sentences with which several descriptions of its tools begin."""
     prompts: tuple[PromptDefinition, ...] = ()
@@ -127,6 +126,12 @@ class Server:
     @property
     def state(self) -> UpstreamState:
         return self.listing.state
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The tools that are left out and other problems of its listing, for the person, a line each."""
+        left_out = (f"left out: {name}: {reason}" for name, reason in self.listing.left_out.items())
+        return (*left_out, *self.listing.problems)
 
     @property
     def description(self) -> str:
@@ -233,10 +238,16 @@ class Server:
         tool = self.by_name.get(member)
         return None if tool is None else tool.stub.source
 
+    def reason_left_out(self, name: str) -> str | None:
+        """Why a tool of this Python or raw name can't be used; None if the server lists none that is left out."""
+        return next((why for raw, why in self.listing.left_out.items() if name in (raw, tool_names([raw])[raw])), None)
+
     def tool(self, name: str) -> Tool:
         """The tool of this Python or raw name. Raises `UnknownTool`: with the nearest names."""
         found = self.by_name.get(name)
         if found is None:
+            if (reason := self.reason_left_out(name)) is not None:
+                raise UnknownTool(f"{one_line(name, 80)} is left out: {one_line(reason, 200)}")
             if not self.tools and not self.listing.resources and not self.prompts:
                 raise UnknownTool(f"servers.{self.name} {self._why_no_tools}")
             resource = self.resources.of_words(name)
@@ -348,10 +359,7 @@ def _server(
     if previous is not None and previous.name == name and previous.listing is listing:
         return previous
     definitions: dict[str, ToolDefinition] = {}
-    problems = list(listing.problems)
     for definition in listing.tools:
-        if definition.name in definitions:
-            problems.append(f"{shown(definition.name)} is listed twice; the first is used")
         definitions.setdefault(definition.name, definition)
     names = tool_names(definitions)
     known = previous.by_name if previous is not None and previous.name == name else {}
@@ -364,7 +372,7 @@ def _server(
         elif old.openings is not openings and old.openings.counts != openings.counts:
             old = dataclasses.replace(old, openings=openings)
         tools.append(old)
-    return Server(name, listing, tuple(tools), tuple(problems), openings, listing.prompts)
+    return Server(name, listing, tuple(tools), openings, listing.prompts)
 
 
 def _openings(definitions: Iterable[ToolDefinition], previous: Server | None) -> SharedOpenings:

@@ -26,12 +26,13 @@ from codemode_server.catalog.tool_lines import (
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.tools import Refusal
-from codemode_server.text import counted
+from codemode_server.text import counted, first_lines
 
 FOLDERS = ("servers", "skills", "workflows", "workspace")
 NO_SKILLS = "saved programs; there are none yet"
 WORKFLOWS = "the user's workflows: from workflows import <name>"
 PAGE_SIZE = 100
+_MAX_LEFT_OUT = 3
 MAX_FILES = 20
 _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,6})(?P<range>-(?P<last>\d{0,6}))?)?")
 _RESULT = re.compile(r"/?(?:results/|x[0-9a-f]{12}(?:/|$|:))")
@@ -217,7 +218,8 @@ def _server_entry(server: Server) -> Entry:
 
 def _server_folder(server: Server, page: int, refusal_of: RefusalOf, asks_first: AsksFirst) -> Folder:
     raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
-    left_out = f"{len(server.problems)} left out: {one_line(server.problems[0], 120)}" if server.problems else ""
+    reasons = [f"{one_line(name, 80)}: {one_line(reason, 120)}" for name, reason in server.listing.left_out.items()]
+    left_out = f"{len(reasons)} left out: {'; '.join(first_lines(reasons, _MAX_LEFT_OUT))}" if reasons else ""
     count, refusals = counted(len(server.tools), "tool"), refused(server, server.tools, refusal_of)
     summary = " · ".join(filter(None, [raw, count, *refusals, server.availability, left_out]))
     entries = _tool_entries(server, server.tools, refusal_of, asks_first)

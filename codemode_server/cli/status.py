@@ -116,7 +116,7 @@ def servers_table(servers: Sequence[Server], mask: Callable[[str], str]) -> str:
         protocol = one_line(mask(server.protocol or "-"), _MAX_CELL_CHARACTERS)
         rows.append((name, server.state.value, protocol, f"{len(server.tools):,}", f"{tokens:,}"))
         notes += [_indented(mask(f"{name}: {server.error}"))] if server.error else []
-        notes += [_indented(mask(f"{name}: left out: {problem}")) for problem in server.problems]
+        notes += [_indented(mask(f"{name}: {problem}")) for problem in server.problems]
     return "\n".join([*table(rows), *([""] if notes else []), *notes])
 
 
@@ -160,7 +160,7 @@ async def _connected(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, 
 def _lines(server: Server) -> Iterator[str]:
     yield f"{server.raw_name}: {server.state.value}" + (f", protocol {server.protocol}" if server.protocol else "")
     yield from server.error.split("\n") if server.error else ()
-    yield from (f"left out: {problem}" for problem in server.problems)
+    yield from server.problems
     if server.state is UpstreamState.READY:
         count = len(server.tools)
         yield f"{count} tool{'s' * (count != 1)}{':' * bool(count)}"

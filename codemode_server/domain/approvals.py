@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -28,6 +29,7 @@ class AnswerScope(StrEnum):
     EXECUTION = "execution"  # calls of this tool in the rest of this program
     SESSION = "session"  # calls of this tool in this session whose arguments fit the pattern
     ALWAYS = "always"  # every call that the rule allows, which is written into the configuration
+    ARRIVED = "arrived"  # this call, which is not sent, since an earlier run's attempt arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,18 @@ class Question:
     """The arguments that an answer for the session fixes; None if there is no such answer."""
     rule: str | None = None
     """The rule that the answer `always` would write, as YAML; None if there is no such answer."""
+    is_unanswered: bool = False
+    """True if an earlier run sent the call and got no answer."""
+    reads: tuple[str, ...] = ()
+    """Calls of the same server that may show whether it arrived."""
+
+    @property
+    def scopes(self) -> tuple[AnswerScope, ...]:
+        """The ways to approve, in the order in which they are shown."""
+        if self.is_unanswered:
+            return AnswerScope.ARRIVED, AnswerScope.CALL
+        session = () if self.pattern is None else (AnswerScope.SESSION,)
+        return AnswerScope.CALL, AnswerScope.EXECUTION, *session, *(() if self.rule is None else (AnswerScope.ALWAYS,))
 
     def without_values(self, tokens: Collection[str] | None = None) -> Question:
         """The question without what these privacy tokens stand for, or all of them."""
@@ -77,6 +91,22 @@ class ApprovalAnswer:
     """Where the answer came from: `elicitation`, `page`, `command` or `timeout`."""
     answered_at: float = 0.0
     """Seconds since 1970."""
+    result: JsonValue = None
+    """The result of a call that arrived, if the person knows it."""
+
+    @property
+    def is_refusal(self) -> bool:
+        """True if the person said no."""
+        return not self.is_approved and self.channel != NOBODY
+
+
+def result_of(text: str) -> JsonValue:
+    """The result that a person writes: JSON, or else text; None for nothing."""
+    try:
+        result: JsonValue = json.loads(text) if text.strip() else None
+    except (ValueError, RecursionError):
+        return text
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +137,7 @@ class Approval:
     def is_open(self, at: float) -> bool:
         """True if it can still be answered at this time."""
         return self.answer is None and at < self.expires_at
+
+    def may_be_approved(self, at: float) -> bool:
+        """True if it is open, or if the person refused it and may allow the call after all."""
+        return self.is_open(at) or (self.answer is not None and self.answer.is_refusal)

@@ -109,6 +109,8 @@ class Ask:
     reason: str
     details: tuple[str, ...] = ()
     """More lines for the person, which neither the program nor the records get."""
+    is_unanswered: bool = False
+    """True if an earlier run sent the call and got no answer: the person may also say that it arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,8 @@ class Recorded:
     reason: str
     seq: int = 0
     """Number of the call in that run; 0 if it is not known."""
+    is_assumed: bool = False
+    """True if that run got no answer, and the call is taken as one that arrived."""
 
 
 @dataclass(frozen=True, slots=True)

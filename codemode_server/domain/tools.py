@@ -102,8 +102,10 @@ class UpstreamListing:
     """Why it is not ready; while it is connected again, why the last attempt failed; None if neither is known."""
     error_for_person: str | None = None
     """The same as the person may read it, where the model may not read all of it."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """The reason by name for each tool that can't be used, because it breaks the protocol."""
     problems: tuple[str, ...] = ()
-    """Tools that were left out of the listing because they break the protocol, a line each."""
+    """A line for each other problem with its tools, resources and prompts."""
     last_tools: tuple[str, ...] = ()
     """For a disabled server: the names of the tools that it had when it was last used."""
     resources: tuple[ResourceDefinition, ...] = ()

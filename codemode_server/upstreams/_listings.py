@@ -22,6 +22,7 @@ from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.text import clean, clean_line, first_lines
 from codemode_server.upstreams._link import Answer, Link, is_end
 from codemode_server.upstreams._messages import NOT_TAKEN
+from codemode_server.upstreams.repairs import as_flag, as_object, as_text, entries, input_schema, schema
 
 LIST_IS = "its list of tools is "
 """Beginning of the error for a list that was refused."""
@@ -48,9 +49,10 @@ Redact = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class ToolsFound:
-    """All callable tools of one server, and a line for each problem."""
+    """All callable tools of one server, the reason by name for each other one, and a line for each other problem."""
 
     tools: tuple[ToolDefinition, ...]
+    left_out: dict[str, str]
     problems: tuple[str, ...]
 
 
@@ -79,8 +81,9 @@ async def list_tools(
     from mcp_types import METHOD_NOT_FOUND
 
     problems: list[str] = []
+    left_out: dict[str, str] = {}
     to_tool = partial(_to_tool, refuse_schema=refuse_schema, problems=problems)
-    taken = _Taken[ToolDefinition]("tools", "tool", MAX_TOOLS, to_tool, redact, problems)
+    taken = _Taken[ToolDefinition]("tools", "tool", MAX_TOOLS, to_tool, redact, problems, left_out)
     try:
         await _list(link, "tools/list", taken)
     except MCPError as error:
@@ -88,7 +91,7 @@ async def list_tools(
             raise MCPError(error.code, f"{LIST_IS}{error.message.partition(';')[0]}") from error
         if error.code != METHOD_NOT_FOUND or taken.entries:  # a server of prompts or resources only
             raise
-    return ToolsFound(tuple(taken.entries.values()), _shortened(problems))
+    return ToolsFound(tuple(taken.entries.values()), left_out, _shortened(problems))
 
 
 async def list_offers(link: Link, redact: Redact) -> OffersFound:
@@ -125,7 +128,7 @@ async def _list_offer(link: Link, method: str, taken: _Taken[Any]) -> None:
 
 
 async def _list(link: Asks, method: str, taken: _Taken[Any]) -> None:
-    cursor: str | None = None
+    cursor: str | int | None = None
     for _ in range(MAX_PAGES):
         answer = await link.request(method, {} if cursor is None else {"cursor": cursor})
         cursor = await answer.read(taken.take)
@@ -156,8 +159,10 @@ class _Taken(Generic[E]):
         to_entry: Callable[[dict[str, Any]], E],
         redact: Redact,
         problems: list[str],
+        left_out: dict[str, str] | None = None,
     ) -> None:
-        """`key` is the field of an answer with the entries, `kind` what one is called in `problems`."""
+        """`key` is the field of an answer with the entries, `kind` what one is called in `problems`. `left_out` gets
+        the reasons for refused entries by name; without it they are problems."""
         self.entries: dict[Hashable, E] = {}
         self.redact = redact
         self.problems = problems
@@ -167,13 +172,15 @@ class _Taken(Generic[E]):
         self._to_entry: Callable[[dict[str, Any]], E] = to_entry
         self._characters_left = MAX_LISTING_CHARACTERS
         self._values_left = MAX_VALUES
-        self._cursors: set[str] = set()
+        self._cursors: set[str | int] = set()
+        self._left_out = left_out
 
-    def take(self, answer: dict[str, Any]) -> str | None:
+    def take(self, answer: dict[str, Any]) -> str | int | None:
         """Take a page; the cursor of the next one, if more can be taken."""
-        listed = answer.get(self._key)
-        if not isinstance(listed, list):
-            self.problems.append(f"`{self._key}` of the listing is no list but {_type_of(listed)}")
+        said = answer.get(self._key, answer.get("toolResult"))
+        listed = entries(said)
+        if listed is None:
+            self.problems.append(f"`{self._key}` of the listing is no list but {_type_of(said)}")
             listed = []
         for position, raw in enumerate(listed):
             if len(self.entries) >= self._most or self._characters_left <= 0 or self._values_left <= 0:
@@ -186,12 +193,17 @@ class _Taken(Generic[E]):
                 self._take_one(raw)
             except _Refused as refusal:
                 name = raw.get("name") if isinstance(raw, dict) else None
-                which = repr(clean_line(self.redact(name), 80)) if isinstance(name, str) else f"number {position + 1}"
-                self.problems.append(f"{self._kind} {which}: {refusal}")
+                which = clean_line(self.redact(name), 80) if isinstance(name, str) else f"number {position + 1}"
+                if self._left_out is None:
+                    self.problems.append(f"{self._kind} {which}: {refusal}")
+                elif len(self._left_out) < _MAX_PROBLEMS:
+                    self._left_out[which] = str(refusal)
+                else:
+                    self.problems.append(f"{self._kind} {which} is left out: {refusal}")
         cursor = answer.get("nextCursor")
-        if not isinstance(cursor, str) or not cursor:
+        if not isinstance(cursor, str | int) or not cursor or cursor is True:
             return None
-        if cursor in self._cursors or len(cursor) > MAX_CURSOR_CHARACTERS:
+        if cursor in self._cursors or len(str(cursor)) > MAX_CURSOR_CHARACTERS:
             self.problems.append(f"the pages of its {self._key} go round in a circle, or their cursor is too long")
             return None
         self._cursors.add(cursor)
@@ -211,17 +223,17 @@ class _Taken(Generic[E]):
             raise _Refused("its name or URI holds a secret of the configuration")
         entry = self._to_entry(shown)
         key = entry.uri if isinstance(entry, ResourceDefinition) else entry.name
-        if key in self.entries:
-            raise _Refused("it is listed twice; the first one is used")
-        self.entries[key] = entry
+        first = self.entries.setdefault(key, entry)
+        if first != entry:
+            name = clean_line(str(key), 80)
+            self.problems.append(f"{self._kind} {name!r} is listed twice, with two definitions; the first one is used")
 
 
 def effect_of(annotations: Any) -> Effect:
     """The effect that a tool's annotations claim. If they say that it writes and not whether it destroys, the
     specification's default applies, which is that it may. Other hints claim no effect."""
-    if not isinstance(annotations, dict):
-        return Effect.UNKNOWN
-    reads, destroys = annotations.get("readOnlyHint"), annotations.get("destructiveHint")
+    hints = as_object(annotations)
+    reads, destroys = as_flag(hints.get("readOnlyHint")), as_flag(hints.get("destructiveHint"))
     if reads is True:
         return Effect.READS
     if destroys is True:
@@ -243,39 +255,32 @@ def _to_tool(
     raw: dict[str, Any], refuse_schema: Callable[[JsonSchema], str | None], problems: list[str]
 ) -> ToolDefinition:
     name = _name(raw)
-    schema = raw.get("inputSchema")
-    if schema is None or (isinstance(schema, dict) and "type" not in schema):
-        # Invalid by the specification, but the meaning is clear: an object.
-        problems.append(f'tool {name!r}: its inputSchema does not say `"type": "object"`; taken as if it did')
-        schema = {"type": "object", **(schema or {})}
-    if not isinstance(schema, dict) or schema["type"] != "object":
-        said = f"has type {clean_line(repr(schema['type']), 40)}" if isinstance(schema, dict) else _type_of(schema)
-        raise _Refused(f"its inputSchema is no object's schema: it is {said}")
-    if not isinstance(schema.get("properties", {}), dict):
-        raise _Refused("the `properties` of its inputSchema are no object")
-    if (reason := refuse_schema(schema)) is not None:
+    wanted = input_schema(raw.get("inputSchema"))
+    if isinstance(wanted, str):
+        raise _Refused(f"its inputSchema has type {clean_line(repr(wanted), 40)}")
+    if (reason := refuse_schema(wanted)) is not None:
         raise _Refused(clean_line(reason, 200))
     execution = raw.get("execution")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
         raise _Refused("it can only be called as a task, which is not supported")
-    output = raw.get("outputSchema")
+    output = raw.get("outputSchema") or None
     if output is not None and not isinstance(output, dict):
         problems.append(f"tool {name!r}: its outputSchema is {_type_of(output)}; taken as if there were none")
         output = None
-    for which, one in (("inputSchema", schema), ("outputSchema", output)):
+    output = schema(output) if output else None
+    for which, one in (("inputSchema", wanted), ("outputSchema", output)):
         if len(json.dumps(one)) > MAX_SCHEMA_CHARACTERS:
             raise _Refused(f"its {which} is longer than {MAX_SCHEMA_CHARACTERS // 1024} KiB")
-    annotations, title = raw.get("annotations"), raw.get("title")
-    if not isinstance(title, str) and isinstance(annotations, dict):
-        title = annotations.get("title")
+    annotations = as_object(raw.get("annotations"))
+    title = next((one for one in (raw.get("title"), annotations.get("title")) if isinstance(one, str)), None)
     tool = ToolDefinition(
         name=name,
         description=_text(raw.get("description")),
-        title=clean_line(title, 200) if isinstance(title, str) else None,
-        input_schema=schema,
+        title=_line(title, 200) or None,
+        input_schema=wanted,
         output_schema=output,
         effect=effect_of(annotations),
-        is_closed_world=isinstance(annotations, dict) and annotations.get("openWorldHint") is False,
+        is_closed_world=as_flag(annotations.get("openWorldHint")) is False,
     )
     return replace(tool, digest=digest_of(canonical_text(tool)))
 
@@ -321,7 +326,7 @@ def _to_prompt(raw: dict[str, Any]) -> PromptDefinition:
 
 def _to_argument(raw: Any) -> PromptArgument:
     name = _name(raw, "the name of an argument")
-    return PromptArgument(name, _text(raw.get("description")), raw.get("required") is True)
+    return PromptArgument(name, _text(raw.get("description")), as_flag(raw.get("required")) is True)
 
 
 def _name(raw: Any, what: str = "its name") -> str:
@@ -336,7 +341,7 @@ def _line(value: Any, limit: int) -> str:
 
 
 def _text(value: Any) -> str:
-    return clean(value[:MAX_DESCRIPTION_CHARACTERS]) if isinstance(value, str) else ""
+    return clean((as_text(value) or "")[:MAX_DESCRIPTION_CHARACTERS])
 
 
 def _type_of(value: Any) -> str:

@@ -217,7 +217,9 @@ def _to_message(data: Any) -> JSONRPCMessage | None:
             return types.JSONRPCError(jsonrpc="2.0", id=identity, error=_to_error(error))
         if "result" in data and identity is not None:
             result = data["result"]
-            return types.JSONRPCResponse(jsonrpc="2.0", id=identity, result=result if isinstance(result, dict) else {})
+            if not isinstance(result, dict):
+                result = {} if result is None else {"toolResult": result}
+            return types.JSONRPCResponse(jsonrpc="2.0", id=identity, result=result)
     except ValueError:  # pydantic's ValidationError: an id that is neither text nor a number
         return None
     return None

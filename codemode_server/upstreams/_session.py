@@ -27,6 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.off_loop import is_large
 from codemode_server.upstreams._link import Answer
+from codemode_server.upstreams.repairs import handshake
 
 OnInput = Callable[[InputRequest], Awaitable[dict[str, Any]]]
 _RESULT: TypeAdapter[types.InputResponse] = TypeAdapter(types.InputResponse)
@@ -106,7 +107,7 @@ class WatchedDispatcher(JSONRPCDispatcher):
         if is_read is not None:
             is_read.set()
             result = _without_large_parts(result)
-        return result
+        return handshake(result) if method in ("initialize", "server/discover") else result
 
     async def _write(self, message: types.JSONRPCMessage, metadata: MessageMetadata = None) -> None:
         if isinstance(message, types.JSONRPCRequest) and not self._is_traced():

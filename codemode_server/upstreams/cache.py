@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol
 
 from codemode_server.domain.resources import PromptArgument, PromptDefinition, ResourceDefinition
@@ -12,7 +12,7 @@ from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.transports.registry import transport_of
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,10 @@ class CachedListing:
     """`legacy`: the newer protocol's probe killed the server or was never answered; go straight to the handshake."""
     server_version: str | None = None
     """The server's own version string. When it changes, `protocol_mode` is discarded."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """The reason by name for each tool that can't be used."""
     problems: tuple[str, ...] = ()
+    """A line for each other problem with its tools."""
     stored_at: float = 0.0
     """Seconds since the epoch."""
     resources: tuple[ResourceDefinition, ...] = ()

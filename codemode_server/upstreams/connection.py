@@ -91,10 +91,6 @@ class Connection:
         """The upstream's current state, with its current tools or those of the last run."""
         return self._listing
 
-    def declares_output(self, tool: str) -> bool:
-        """True if the tool of this raw name has an output schema."""
-        return any(it.output_schema is not None for it in self._listing.tools if it.name == tool)
-
     def _digest_of(self, tool: str) -> str:
         """The digest of the tool's definition as it was listed last; empty if it is not listed (any more)."""
         return self._digests.get(tool, "")
@@ -314,6 +310,7 @@ class Connection:
             protocol=link.session.protocol_version,
             protocol_mode=protocol_mode,
             server_version=version,
+            left_out=found.left_out,
             problems=found.problems,
             stored_at=time.time(),
         )
@@ -322,7 +319,7 @@ class Connection:
 
     async def _list_changed(self, link: Link) -> None:
         found, before = await self._list(link), self._found
-        if (found.tools, found.problems) != (before.tools, before.problems):
+        if found != ToolsFound(before.tools, before.left_out, before.problems):
             await self._take(found, link, self._protocol_mode)
             self._publish()
 
@@ -400,6 +397,7 @@ class Connection:
             description=self._settings.description or self._found.description,
             protocol=self._protocol,
             error=self._error if self._state in _STATES_WITH_ERROR else None,
+            left_out={} if is_disabled else self._found.left_out,
             problems=() if is_disabled else (*self._found.problems, *self._found.offer_problems),
             last_tools=tuple(tool.name for tool in self._found.tools) if is_disabled else (),
             resources=() if is_disabled else self._found.resources,

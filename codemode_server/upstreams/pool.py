@@ -66,8 +66,7 @@ class RoutedCalls:
     ) -> Reply:
         """Call a tool. With `is_raw` the result is as the upstream sent it; an `isError` in it is not raised."""
         with self._using(server) as connection:
-            declares = connection.declares_output(tool)
-            read = raw_reply if is_raw else partial(to_reply, declares_output=declares, redactor=self._redactor())
+            read = raw_reply if is_raw else partial(to_reply, redactor=self._redactor())
             params = {"name": tool, "arguments": arguments}
             return await connection.requests.send(
                 "tools/call", params, f"tool {tool!r}", read, progress, revision, definition

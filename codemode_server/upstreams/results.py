@@ -3,8 +3,8 @@
 In this order:
 
 * `structuredContent`, of which a lone `{"result": x}` is `x`: SDKs wrap what is no object so. JSON in such an x is
-  read, since tools that are declared to give a string often give that. Images and files that come with an object, and a
-  text that is not its copy (of a tool that declares no output: nothing says that the object is all), are `beside` it.
+  read, since tools that are declared to give a string often give that. Images and files that come with an object, and
+  a text that is not the copy of an object or list, are `beside` it.
 * the text: `text_values` says what of it is read as a value. An embedded text that is all there is counts as one; it is
   read as JSON where it is said to be JSON, or nothing is said.
 * a list of blocks when there is an image, a file, a link or anything else beside text. An embedded text is a file then:
@@ -12,6 +12,8 @@ In this order:
 
 Base64 stays in a value as its program expects it; the file that it is stands beside the value as well (`_embedded`), so
 that the model is shown a summary in its place.
+
+A whole result in the place of any of these (a server that passes on the answer of another one) is read in its place.
 
 Blocks meant for a person (`annotations.audience`) stay in the result: the program decides what to show to whom. Whoever
 needs the rest, `_meta` for instance, asks for the raw result.
@@ -33,22 +35,23 @@ from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams._embedded import embedded_files
 from codemode_server.upstreams._messages import MAX_VALUE_DEPTH
+from codemode_server.upstreams.repairs import as_flag, blocks, envelope_in, text_of
 from codemode_server.upstreams.text_values import are_too_much, parse_document, parse_text, parse_texts
 
 ERROR_CHARACTERS = 2_000
 """An upstream's error text is cut after so many."""
+_MAX_ENVELOPES = 4
 _PROTOCOL_FIELDS = frozenset({"_meta", "isError", "resultType", "content", "structuredContent"})
 
 
-def to_reply(result: Any, *, declares_output: bool = True, redactor: Redactor = NO_SECRETS) -> Reply:
-    """The value in a `tools/call` result, as it came; `declares_output` says whether the tool has an output schema. The
-    text of an error is masked by `redactor`, since it is cut.
+def to_reply(result: Any, *, redactor: Redactor = NO_SECRETS) -> Reply:
+    """The value in a `tools/call` result, as it came. The text of an error is masked by `redactor`, since it is cut.
 
     Raises:
         ToolFailed: the result says that it is an error, or asks for something that is not there.
         ResultTooLarge: the value is nested too deep, or a list of too many values.
     """
-    reply = _to_reply(result, declares_output, redactor)
+    reply = _to_reply(result, redactor)
     _check_depth(reply.value)
     return _with_embedded_files(reply)
 
@@ -65,7 +68,7 @@ def resource_reply(uri: str, result: Any, *, redactor: Redactor = NO_SECRETS) ->
 
 def failure_of(result: Any, redactor: Redactor = NO_SECRETS) -> str | None:
     """The error's text if a raw result says that it is one, masked by `redactor`."""
-    if not isinstance(result, dict) or result.get("isError") is not True:
+    if not isinstance(result, dict) or not as_flag(result.get("isError")):
         return None
     return error_text(_error_of(result), redactor) or "the tool reported an error and did not say which"
 
@@ -90,7 +93,7 @@ def error_text(text: str, redactor: Redactor) -> str:
     return f"{text[:ERROR_CHARACTERS].rstrip()}… (cut; the server's message goes on)"
 
 
-def _to_reply(result: Any, declares_output: bool, redactor: Redactor) -> Reply:
+def _to_reply(result: Any, redactor: Redactor, depth: int = 0) -> Reply:
     if not isinstance(result, dict):
         return Reply(result)
     failure = failure_of(result, redactor)
@@ -99,40 +102,50 @@ def _to_reply(result: Any, declares_output: bool, redactor: Redactor) -> Reply:
     if result.get("resultType") == "input_required":
         raise ToolFailed("the tool asks for input from a person in the middle of a call, which is not supported yet")
     content = result.get("content")
-    items = content if isinstance(content, list) else []
+    items = blocks(content) or []
     structured = result.get("structuredContent")
     if structured is not None and not (structured == {} and items):
-        return _structured(structured, items, declares_output)
+        _check_depth(structured)  # before anything is compared with it
+        value = structured
+        if isinstance(structured, dict) and set(structured) == {"result"}:
+            value = structured["result"]
+            if isinstance(value, str):
+                value = parse_document(value)
+        # A schema may declare an object with `content`, as `read_media_file` of the reference server does.
+        inner = (
+            envelope_in(value) if isinstance(value, dict) and value.keys() & {"isError", "structuredContent"} else None
+        )
+        return _to_reply(inner, redactor, depth + 1) if inner and depth < _MAX_ENVELOPES else _beside(value, items)
     if not items:
         rest = {key: value for key, value in result.items() if key not in _PROTOCOL_FIELDS}
-        return Reply(rest.get("toolResult", rest) if rest and not isinstance(content, list) else None)
-    texts = [text for text in map(_text_of, items) if text is not None]
+        if content is not None and not isinstance(content, list):
+            return Reply(content)
+        value = rest.get("toolResult", rest) if rest and content is None else None
+        inner = envelope_in(value)
+        return _to_reply(inner, redactor, depth + 1) if inner and depth < _MAX_ENVELOPES else Reply(value)
+    texts = [text for text in map(text_of, items) if text is not None]
     if len(texts) == len(items):
         if are_too_much(texts) and all(text.lstrip()[:1] in ("{", "[") for text in texts):
             # As one text they would be no JSON, so a list would be another type from some length on.
             raise ResultTooLarge(f"the tool's result holds more than {MAX_VALUES:,} values; ask for less of it")
-        return Reply(parse_texts(texts))
+        value = parse_texts(texts)
+        inner = envelope_in(value)
+        return _to_reply(inner, redactor, depth + 1) if inner and depth < _MAX_ENVELOPES else Reply(value)
     document = _document_of(items[0]) if len(items) == 1 else None
     if document is not None:
         return Reply(*document)
     return Reply([_to_block(item, reads=not are_too_much(texts)) for item in items], "blocks")
 
 
-def _structured(structured: Any, items: list[Any], declares_output: bool) -> Reply:
-    _check_depth(structured)  # before anything is compared with it
-    value = structured
-    if isinstance(structured, dict) and set(structured) == {"result"}:
-        value = structured["result"]
-        if isinstance(value, str):
-            value = parse_document(value)
-    blocks = [_to_block(item) for item in items if _text_of(item) is None]
-    files = [block for block in blocks if block["type"] == "file"]
-    if not isinstance(value, dict):
+def _beside(value: Any, items: list[Any]) -> Reply:
+    """A structured value with the files and the text that came with it."""
+    files = [block for block in map(_to_block, items) if block["type"] == "file"]
+    texts = [text for text in map(text_of, items) if text is not None]
+    if not isinstance(value, dict) and (files or not isinstance(value, list)):
         return Reply([{"type": "json", "value": value}, *files], "blocks") if files else Reply(value)
     beside: dict[str, Any] = {"files": files} if files else {}
-    text = "\n".join(text for text in map(_text_of, items) if text is not None)
-    if not declares_output and text.strip() and not _says_all(value, structured, text):
-        beside["text"] = text
+    if any(map(str.strip, texts)) and not _says_all(value, texts):
+        beside["text"] = "\n".join(texts)
     return Reply([{"type": "json", "value": value, "beside": beside}], "blocks") if beside else Reply(value)
 
 
@@ -159,15 +172,11 @@ def _merged(value: JsonValue, files: list[dict[str, Any]], embedded: list[dict[s
     return [*same, *(file for file in embedded if file["at"] not in both)]
 
 
-def _says_all(value: dict[str, Any], structured: Any, text: str) -> bool:
-    """True if the text adds nothing to the object: it is its JSON, or one of its strings."""
-    is_field = (isinstance(it, str) and it.strip() == text.strip() for it in values_in(value))
-    return parse_text(text) in (value, structured) or any(is_field)
-
-
-def _text_of(item: Any) -> str | None:
-    is_text = isinstance(item, dict) and item.get("type") == "text" and isinstance(item.get("text"), str)
-    return item["text"] if is_text else None
+def _says_all(value: dict[str, Any] | list[Any], texts: list[str]) -> bool:
+    """True if the texts add nothing to the value: they are its JSON, or one of its strings."""
+    read, said = parse_texts(texts), "\n".join(texts).strip()
+    is_field = (isinstance(it, str) and it.strip() == said for it in values_in(value))
+    return read in (value, {"result": value}) or value in ([read], texts) or any(is_field)
 
 
 def _document_of(item: Any) -> tuple[JsonValue] | None:
@@ -183,7 +192,7 @@ def _document_of(item: Any) -> tuple[JsonValue] | None:
 def _to_block(item: Any, *, reads: bool = True) -> dict[str, Any]:
     """A content block as `Reply` has them; one that no rule knows as the JSON it is. `reads` texts that are JSON."""
     unknown = {"type": "json", "value": item}
-    text = _text_of(item)
+    text = text_of(item)
     if text is not None:
         value = parse_document(text) if reads else text
         return {"type": "text", "text": text} if value is text else {"type": "json", "value": value}
@@ -231,14 +240,14 @@ def _text_or_none(value: Any) -> str | None:
 
 def _error_of(result: dict[str, Any]) -> str:
     content = result.get("content")
-    blocks = map(_to_said, content if isinstance(content, list) else ())
-    texts = [text for text in blocks if text is not None]
+    texts = [text for text in map(_to_said, blocks(content) or ()) if text]
     if texts:
-        return "\n".join(texts)
-    structured = result.get("structuredContent")
-    return "" if structured is None else json.dumps(structured, ensure_ascii=False, default=str)
+        inner = envelope_in(parse_texts(texts))
+        return _error_of(inner) if inner else "\n".join(texts)
+    said = next((it for it in (result.get("structuredContent"), content, result.get("toolResult")) if it), "")
+    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str)
 
 
 def _to_said(item: Any) -> str | None:
     resource = item.get("resource") if isinstance(item, dict) else None
-    return _text_of(item) or (_text_or_none(resource.get("text")) if isinstance(resource, dict) else None)
+    return text_of(item) or (_text_or_none(resource.get("text")) if isinstance(resource, dict) else None)

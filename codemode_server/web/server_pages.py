@@ -182,14 +182,13 @@ def _name_of(loaded: LoadedSettings, key: str) -> str:
 
 
 def _status(server: Server, mask: Callable[[str], str]) -> dict[str, Any]:
-    problems = [f"left out: {problem}" for problem in server.problems]
     return {
         "name": mask(server.raw_name),
         "key": key_of(server.raw_name),
         "state": server.state.value,
         "tools": len(server.tools),
         "tokens": sum(estimate_tokens(definition_text(tool.definition)) for tool in server.tools),
-        "error": mask("; ".join(filter(None, [server.error, *problems]))),
+        "error": mask("; ".join(filter(None, [server.error, *server.problems]))),
     }
 
 

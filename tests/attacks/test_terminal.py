@@ -48,7 +48,7 @@ def test_what_upstreams_say_is_shown_and_written_without_what_paints(tmp_path: P
     assert not UNFIT.search(shown), repr(shown)
     assert re.search(r"^painted-error: red", shown, re.MULTILINE), "control: the error is shown"
     assert re.search(r"^painted-exit: exited with code 3; .*\n    red", shown, re.MULTILINE), "control: and its stderr"
-    assert re.search(r"^terminal: left out: tool 'actred", shown, re.MULTILINE), "control: and a tool's name"
+    assert re.search(r"^terminal: left out: actred", shown, re.MULTILINE), "control: and a tool's name"
     shown = command(path, "sync", str(tmp_path / "tree"), "--wait", "20")
     assert not UNFIT.search(shown), repr(shown)
     assert "missing: painted-error, painted-exit;" in shown, "control: the servers were asked"

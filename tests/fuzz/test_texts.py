@@ -92,12 +92,12 @@ results = st.one_of(
 )
 
 
-@given(results, st.booleans())
-def test_any_result_is_a_reply_or_a_failure(result: Any, declares_output: bool) -> None:
+@given(results)
+def test_any_result_is_a_reply_or_a_failure(result: Any) -> None:
     failure_of(result)
     guest_encoded.remember_raw(result)
     try:
-        reply = to_reply(result, declares_output=declares_output)
+        reply = to_reply(result)
     except ToolFailed:
         return
     json.dumps(reply.value, ensure_ascii=False)

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from mcp_types import DiscoverResult, InitializeResult
 
 from codemode_server.domain.tools import Effect
 from codemode_server.redaction import Redactor
 from codemode_server.upstreams._link import Answer
-from codemode_server.upstreams._listings import describe_server, effect_of, list_tools
+from codemode_server.upstreams._listings import ToolsFound, describe_server, effect_of, list_tools
+from codemode_server.upstreams.repairs import handshake
 from tests.upstreams.kit import Kit
+
+
+async def listed(
+    sent: list[Any] | None = None, redact: Callable[[Any], Any] = lambda value: value, **answer: Any
+) -> ToolsFound:
+    """The tools of a server that answers every request so. `sent` gets the parameters of the requests."""
+
+    class Pages:
+        async def request(self, method: str, params: dict[str, Any]) -> Answer:
+            if sent is not None:
+                sent.append(params)
+            return Answer({**answer})
+
+    return await list_tools(Pages(), refuse_schema=lambda _: None, redact=redact)
 
 
 async def test_one_off_schema_tool_costs_only_itself(kit: Kit) -> None:
@@ -18,33 +35,106 @@ async def test_one_off_schema_tool_costs_only_itself(kit: Kit) -> None:
     async with kit.pool({"s": kit.raw("off_schema")}) as pool:
         listing = kit.listing(pool, "s")
         assert [tool.name for tool in listing.tools] == ["a", "loose", "list_out"]
+        assert list(listing.left_out) == ["wrong", "text", "number 6", "number 8", "huge"]
         assert listing.tools[1].input_schema == {"type": "object"}
         assert listing.tools[2].output_schema == {"type": "array"}
-        assert [problem.split(":")[0] for problem in listing.problems] == [
-            "tool 'loose'",
-            "tool 'wrong'",
-            "tool 'text'",
-            "tool number 6",
-            "tool 'a'",
-            "tool number 8",
-            "tool 'huge'",
-        ]
+        assert listing.problems == ("tool 'a' is listed twice, with two definitions; the first one is used",)
         assert (await pool.call_tool("s", "a", {})).value == "ok"
 
 
 async def test_a_tool_whose_name_holds_a_secret_is_left_out() -> None:
     """Masked, it could not be called; the others are listed masked."""
     secret = "hunter2-hunter2"
-    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("plain", f"get_{secret}")]
-
-    class Pages:
-        async def request(self, method: str, params: dict[str, Any]) -> Answer:
-            told = {"name": "told", "description": secret, "inputSchema": {"type": "object"}}
-            return Answer({"tools": [*tools, told]})
-
-    found = await list_tools(Pages(), refuse_schema=lambda _: None, redact=Redactor([secret]).value)
+    tools = [{"name": "plain"}, {"name": f"get_{secret}"}, {"name": "told", "description": secret}]
+    found = await listed(tools=tools, redact=Redactor([secret]).value)
     assert [(tool.name, tool.description) for tool in found.tools] == [("plain", ""), ("told", "***")]
-    assert found.problems == ("tool 'get_***': its name or URI holds a secret of the configuration",)
+    assert found.left_out == {"get_***": "its name or URI holds a secret of the configuration"}
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (None, {}),
+        ([], {}),
+        (True, {}),
+        ("{}", {}),
+        ({"type": None}, {}),
+        ({"type": ["null", "object"], "properties": []}, {"properties": {}}),
+        ({"type": "Object", "properties": {"a": {"type": "STRING"}}}, {"properties": {"a": {"type": "string"}}}),
+        ({"properties": {"a": [], "b": None}}, {"properties": {"a": {}, "b": {}}}),
+        ({"properties": {"c": "int"}}, {"properties": {"c": {"type": "integer"}}}),
+        ({"properties": [{"name": "a", "type": "str"}]}, {"properties": {"a": {"name": "a", "type": "string"}}}),
+        ({"properties": "what"}, {"properties": {}}),
+        ({"$defs": [], "additionalProperties": []}, {"$defs": {}, "additionalProperties": {}}),
+        ({"properties": {"type": {"type": ["NULL"]}}}, {"properties": {"type": {"type": ["null"]}}}),
+        ({"anyOf": [{"items": {"type": "DICT"}}]}, {"anyOf": [{"items": {"type": "object"}}]}),
+        ({"enum": ["OBJECT"]}, {"enum": ["OBJECT"]}),
+        ({"default": {"properties": []}, "required": []}, {"default": {"properties": []}, "required": []}),
+    ],
+)  # fmt: skip
+async def test_a_schema_of_another_form_is_read_as_the_object_that_it_describes(written: Any, read: Any) -> None:
+    found = await listed(tools=[{"name": "t", "inputSchema": written}])
+    assert [tool.input_schema for tool in found.tools] == [{"type": "object", **read}]
+    assert (found.left_out, found.problems) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    "optional",
+    [
+        {"title": 3, "description": None, "annotations": []},
+        {"annotations": "read", "icons": {}, "_meta": [], "execution": None},
+        {"outputSchema": [], "annotations": {"readOnlyHint": "what", "title": []}},
+        {"inputSchema": {"type": "object"}, "outputSchema": {}, "title": None},
+    ],
+)
+async def test_an_optional_field_of_the_wrong_type_costs_nothing(optional: dict[str, Any]) -> None:
+    found = await listed(tools=[{"name": "t", **optional}])
+    assert [(tool.name, tool.title, tool.effect) for tool in found.tools] == [("t", None, Effect.UNKNOWN)]
+    assert (found.left_out, found.problems) == ({}, ())
+
+
+@pytest.mark.parametrize("said", [["a", "b"], {"a": {}, "b": {}}])
+@pytest.mark.parametrize("key", ["tools", "toolResult"])
+async def test_the_tools_of_a_listing_may_stand_in_an_object_or_be_all_of_it(key: str, said: Any) -> None:
+    """`toolResult` stands for a result that is no object."""
+    tools = [{"name": name} for name in said] if isinstance(said, list) else said
+    found = await (listed(tools=tools) if key == "tools" else listed(toolResult=tools))
+    assert [tool.name for tool in found.tools] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("cursor", "asked"), [(None, [{}]), ("", [{}]), (0, [{}]), (2, [{}, {"cursor": 2}]), ("x", [{}, {"cursor": "x"}])]
+)
+async def test_a_cursor_is_sent_back_as_it_came_and_once(cursor: Any, asked: list[Any]) -> None:
+    """A server that ignores cursors lists the same tools again: nothing is left out."""
+    sent: list[Any] = []
+    found = await listed(sent, tools=[{"name": "a"}], nextCursor=cursor)
+    assert (sent, [tool.name for tool in found.tools], found.left_out) == (asked, ["a"], {})
+
+
+FIELDS = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("said", "version", "capabilities"),
+    [
+        ({}, "2025-11-25", set()),
+        ({"protocolVersion": 20250618, "capabilities": None, "serverInfo": None}, "2025-06-18", set()),
+        ({**FIELDS, "protocolVersion": "2025-07-09", "capabilities": []}, "2025-06-18", set()),
+        ({**FIELDS, "protocolVersion": "1.0", "capabilities": True}, "2024-11-05", set()),
+        ({**FIELDS, "capabilities": ["tools", "prompts"]}, "2025-06-18", {"tools", "prompts"}),
+        ({**FIELDS, "capabilities": {"tools": [], "prompts": False}}, "2025-06-18", {"tools"}),
+        ({**FIELDS, "capabilities": {"logging": True, "tools": ["a"]}}, "2025-06-18", {"tools", "logging"}),
+        ({**FIELDS, "capabilities": {"resources": {"subscribe": []}}}, "2025-06-18", {"resources"}),
+        ({**FIELDS, "serverInfo": {"version": 3}, "instructions": {"text": "hi"}}, "2025-06-18", {"tools"}),
+        ({**FIELDS, "serverInfo": "s", "instructions": ["a", "b"], "_meta": []}, "2025-06-18", {"tools"}),
+    ],
+)
+def test_a_handshake_needs_nothing_but_an_object(said: Any, version: str, capabilities: set[str]) -> None:
+    read = InitializeResult.model_validate(handshake(said))
+    assert read.protocol_version == version
+    assert read.capabilities.model_fields_set == capabilities
+    assert DiscoverResult.model_validate(handshake({**said, "supportedVersions": ["2026-07-28"]}))
 
 
 async def test_pages_are_followed_to_their_end_but_not_for_ever(kit: Kit) -> None:
@@ -64,6 +154,9 @@ async def test_pages_are_followed_to_their_end_but_not_for_ever(kit: Kit) -> Non
         ({"readOnlyHint": False}, Effect.DESTROYS),
         ({"readOnlyHint": False, "destructiveHint": False}, Effect.WRITES),
         ({"destructiveHint": False}, Effect.WRITES),
+        ({"readOnlyHint": "true"}, Effect.READS),
+        ({"readOnlyHint": 0, "destructiveHint": "False"}, Effect.WRITES),
+        ([], Effect.UNKNOWN),
     ],
 )
 def test_effect_follows_the_hints_and_the_specifications_defaults(annotations: Any, effect: Effect) -> None:

@@ -136,6 +136,7 @@ class Names:
                 server.tool(path[1])
         except UnknownTool as error:
             is_settled = bool(server.tools) if server.state is UpstreamState.READY else not server.is_available
+            is_settled |= server.reason_left_out(path[1]) is not None
             is_builtin = path[1] == "ToolError"
             message = f"{path[1]} is there without an import" if is_builtin else str(error)
             self.unknown.append(Unknown(node, message, is_settled))

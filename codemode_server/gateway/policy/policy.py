@@ -181,4 +181,5 @@ def most_restrictive(decisions: Sequence[Decision]) -> Decision:
 def joined(questions: Sequence[Ask]) -> Ask:
     """One question for all of them."""
     reasons = dict.fromkeys(one.reason for one in questions)
-    return Ask("; ".join(reasons), tuple(line for one in questions for line in one.details))
+    details = tuple(line for one in questions for line in one.details)
+    return Ask("; ".join(reasons), details, any(one.is_unanswered for one in questions))

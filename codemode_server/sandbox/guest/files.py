@@ -210,6 +210,7 @@ class Blocks(list[Any]):
     """A list that a tool gave, of texts, files and values, with all its `files` and its `text`."""
 
     _files: tuple[File, ...] = ()
+    _text: str | None = None
 
     @property
     def files(self) -> list[File]:
@@ -222,8 +223,8 @@ class Blocks(list[Any]):
 
     @property
     def text(self) -> Text | None:
-        """The texts among the items, a line each, or None."""
-        texts = [item for item in self if isinstance(item, str)]
+        """The text that came beside the list, without one the texts among its items, a line each, or None."""
+        texts = [item for item in self if isinstance(item, str)] if self._text is None else [self._text]
         return Text("\n".join(texts)) if texts else None
 
 
@@ -265,12 +266,12 @@ def _from_value(value: Any, beside: dict[str, Any], origin: Origin | None) -> An
     made: Any = value
     if isinstance(value, dict) and beside:
         made = Fields(value)
-        made._text, made._has_other_files = beside.get("text"), has_others
-    elif isinstance(value, list) and files:
+        made._has_other_files = has_others
+    elif isinstance(value, list) and beside:
         made = Blocks(value)
     else:
         return made
-    made._files = tuple(files)
+    made._files, made._text = tuple(files), beside.get("text")
     return made
 
 

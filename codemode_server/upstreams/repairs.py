@@ -1,0 +1,163 @@
+"""Reads the data of servers that break the protocol, before pydantic sees it: handshakes, listings, schemas, results.
+
+One principle: only the data that we need are required. A value of the wrong type is read as the value that it plainly
+stands for (PHP writes `[]` for an empty object, others `"true"`, `OBJECT` or a JSON text in a text), or ignored. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from codemode_server.domain.ids import JsonSchema
+
+_TYPES = {kind: kind for kind in ("array", "boolean", "integer", "null", "number", "object", "string")} | {
+    "bool": "boolean", "dict": "object", "float": "number", "int": "integer", "list": "array", "str": "string",
+}  # fmt: skip
+_OF_NAMES = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+"""Keywords with a schema for each name."""
+_OF_ONE = frozenset({
+    "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then", "unevaluatedItems",
+    "unevaluatedProperties",
+})  # fmt: skip
+_OF_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_ENVELOPE = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
+_BLOCKS = frozenset({"audio", "image", "resource", "resource_link", "text"})
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """The object, or an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_text(value: Any) -> str | None:
+    """The text, also of a number, of an object with a `text` and of a list of texts; None for anything else."""
+    if isinstance(value, dict):
+        value = value.get("text")
+    if isinstance(value, list):
+        return "\n".join(part for part in value if isinstance(part, str)) or None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) else None
+
+
+def as_flag(value: Any) -> bool | None:
+    """True or False, also as a text or as 1 or 0; None for anything else."""
+    if isinstance(value, str):
+        value = {"true": True, "false": False}.get(value.strip().lower())
+    return bool(value) if isinstance(value, int) and value in (0, 1) else None
+
+
+def handshake(result: dict[str, Any]) -> dict[str, Any]:
+    """The result of `initialize` or `server/discover` as mcp takes it."""
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS as VERSIONS
+
+    said, info = as_text(result.get("protocolVersion")), as_object(result.get("serverInfo"))
+    if said is not None and said.isdigit() and len(said) == 8:  # 20250618
+        said = f"{said[:4]}-{said[4:6]}-{said[6:]}"
+    # A server that names no version takes the one that was offered; one of a draft takes the last one before it.
+    version = VERSIONS[-1] if said is None else max((it for it in VERSIONS if it <= said), default=VERSIONS[0])
+    texts = {name: as_text(info.get(name)) for name in ("title", "description")}
+    read: dict[str, Any] = {
+        "protocolVersion": version,
+        "capabilities": _capabilities(result.get("capabilities")),
+        "serverInfo": {"name": as_text(info.get("name")) or "", "version": as_text(info.get("version")) or "", **texts},
+        "instructions": as_text(result.get("instructions")),
+    }
+    if "supportedVersions" not in result:
+        return read
+    return {"ttlMs": 0, "cacheScope": "private", **result, **read, "_meta": as_object(result.get("_meta"))}
+
+
+def _capabilities(declared: Any) -> dict[str, Any]:
+    from mcp_types import ServerCapabilities
+
+    if isinstance(declared, list):  # of names
+        declared = {name: {} for name in declared if isinstance(name, str)}
+    read: dict[str, Any] = {}
+    for name, value in as_object(declared).items():
+        if value is not None and as_flag(value) is not False:
+            read[name] = as_object(value)
+            try:
+                ServerCapabilities.model_validate({name: read[name]})
+            except ValueError:
+                read[name] = {}
+    return read
+
+
+def entries(listed: Any) -> list[Any] | None:
+    """The entries of a listing, also those of an object by their names; None for anything else."""
+    if isinstance(listed, dict):
+        return [{"name": name, **entry} if isinstance(entry, dict) else entry for name, entry in listed.items()]
+    return [] if listed is None else listed if isinstance(listed, list) else None
+
+
+def input_schema(written: Any) -> JsonSchema | str:
+    """A tool's input schema as the schema of an object, or its type if it is another."""
+    if isinstance(written, str):
+        try:
+            written = json.loads(written)
+        except (ValueError, RecursionError):
+            return "text"
+    read = schema(as_object(written))
+    kinds = read.get("type")
+    kinds = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(kind, str)]
+    if kinds and "object" not in kinds:
+        return str(kinds[0])
+    return {**read, "type": "object"}
+
+
+def schema(written: Any) -> Any:
+    """A JSON Schema with its types in the words of JSON Schema and with an object wherever one belongs."""
+    if isinstance(written, str) and written.lower() in _TYPES:
+        return {"type": _TYPES[written.lower()]}
+    if not isinstance(written, dict):
+        return written if isinstance(written, bool) else {}
+    read = dict(written)
+    for key, value in written.items():
+        if key in _OF_NAMES:
+            read[key] = {name: schema(one) for name, one in _by_name(value).items()}
+        elif key in _OF_ONE:
+            read[key] = schema(value) if not (key == "items" and isinstance(value, list) and value) else value
+        elif key in _OF_LISTS and isinstance(value, list):
+            read[key] = [schema(one) for one in value]
+        elif key == "type" and isinstance(value, str):
+            read[key] = _TYPES.get(value.lower(), value)
+        elif key == "type" and isinstance(value, list):
+            read[key] = [_TYPES.get(kind.lower(), kind) if isinstance(kind, str) else kind for kind in value]
+    return read
+
+
+def _by_name(written: Any) -> dict[str, Any]:
+    """Schemas by name, also from a list of schemas that have a `name` each."""
+    if isinstance(written, list):
+        return {it["name"]: it for it in written if isinstance(it, dict) and isinstance(it.get("name"), str)}
+    return as_object(written)
+
+
+def blocks(content: Any) -> list[Any] | None:
+    """The blocks of a result, also a lone one; None if `content` is none."""
+    if isinstance(content, list):
+        return content
+    is_block = isinstance(content, str) or (isinstance(content, dict) and content.get("type") in _BLOCKS)
+    return [content] if is_block else None
+
+
+def text_of(block: Any) -> str | None:
+    """The text of a content block, also of one that is only its text, or has no type; None for another block."""
+    if not isinstance(block, dict):
+        return block if isinstance(block, str) else None
+    text, kind = block.get("text"), block.get("type")
+    if kind == "text" or (kind is None and isinstance(text, str)):
+        return text if isinstance(text, str) else "" if text is None else json.dumps(text, ensure_ascii=False)
+    return None
+
+
+def envelope_in(value: Any) -> dict[str, Any] | None:
+    """The value if it is a whole result of `tools/call`, as servers pass on that of another one; None otherwise."""
+    if not isinstance(value, dict) or "content" not in value or not value.keys() <= _ENVELOPE:
+        return None
+    content = value["content"]
+    if not isinstance(content, list) or not (content or "isError" in value):
+        return None
+    return value if all(isinstance(it, dict) and it.get("type") in _BLOCKS for it in content) else None

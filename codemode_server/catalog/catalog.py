@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from codemode_server.catalog.json_schema import Parameter, parameters_of
+from codemode_server.catalog.json_schema import Flat, Members, Parameter, SchemaReader, members_of, parameters_of
 from codemode_server.catalog.naming import server_names, tool_names
 from codemode_server.catalog.nearest_names import mistyped_names, nearest_servers, nearest_tools
 from codemode_server.catalog.observed import Observed, ToolKey, schemas_digest
 from codemode_server.catalog.resources import MODULE, Resource, ServerResources
 from codemode_server.catalog.returns import ReturnType
-from codemode_server.catalog.stubs import Stub, stub_of
+from codemode_server.catalog.schema_dialects import readable_schema
+from codemode_server.catalog.stubs import InputOfTool, Stub, stub_of
 from codemode_server.catalog.summaries import NO_SHARED_OPENINGS, SharedOpenings, deprecation, tool_summary
 from codemode_server.catalog.untrusted import first_sentence, joined_within, last_lines, one_line
 from codemode_server.domain.errors import UnknownTool
@@ -70,7 +71,17 @@ class Tool:
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """In the order of the signature."""
-        return parameters_of(self.definition.input_schema)
+        return parameters_of(self.members)
+
+    @cached_property
+    def input_schema(self) -> Flat:
+        """The schema of its arguments as stubs and checks read it."""
+        return readable_schema(self.definition.input_schema)
+
+    @cached_property
+    def members(self) -> Members:
+        """The arguments that the schema declares."""
+        return members_of(SchemaReader(self.input_schema), self.input_schema)
 
     @cached_property
     def summary(self) -> str:
@@ -84,7 +95,8 @@ class Tool:
 
     @cached_property
     def stub(self) -> Stub:
-        return stub_of(self.server, self.name, self.definition, self.parameters, self.observed, self.summary)
+        arguments = InputOfTool(self.input_schema, self.parameters, self.members)
+        return stub_of(self.server, self.name, self.definition, arguments, self.observed, self.summary)
 
     @property
     def returned(self) -> ReturnType:

@@ -7,12 +7,12 @@ as "any value".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 from codemode_server.catalog.naming import parameter_names
+from codemode_server.catalog.schema_dialects import target_of
 from codemode_server.catalog.untrusted import is_small, one_line, short_repr
 
 Flat = dict[str, Any]
@@ -21,6 +21,8 @@ Flat = dict[str, Any]
 _STEPS = 5_000
 """Maximum number of references and `allOf` parts followed for one tool; the largest real tool needs a few hundred."""
 _MAX_DEPTH = 16
+_MAX_BRANCHES = 50
+_MAX_NESTED_BRANCHES = 3
 _MAX_NUMBER = 2**53 - 1
 """Generators write the largest safe integer for no bound."""
 _ANNOTATIONS = frozenset({"$ref", "description", "title", "default", "examples", "deprecated", "$comment"})
@@ -45,29 +47,11 @@ class SchemaReader:
             return {}
         merged: Flat = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
         if isinstance(reference, str):
-            merged = _merged(merged, self.flat(self._target(reference), depth + 1))
+            merged = _merged(merged, self.flat(target_of(self._root, reference), depth + 1))
         if isinstance(parts, list):
             for part in parts:
                 merged = _merged(merged, self.flat(part, depth + 1))
         return merged
-
-    def _target(self, reference: str) -> object:
-        """The target of a reference within the document; None if there is none."""
-        if not reference.startswith("#"):
-            return None
-        pointer = unquote(reference[1:])
-        if pointer and not pointer.startswith("/"):
-            return None  # an $anchor, which no known server uses
-        found: object = self._root
-        for step in pointer.split("/")[1:]:
-            key = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, dict):
-                found = found.get(key)
-            elif isinstance(found, list) and key.isascii() and key.isdigit() and len(key) < 6 and int(key) < len(found):
-                found = found[int(key)]
-            else:
-                return None
-        return found
 
 
 def is_mere_reference(schema: object) -> bool:
@@ -130,11 +114,96 @@ def _merged(first: Flat, second: Flat) -> Flat:
     if not first:
         return second
     merged = {**second, **first}
-    if properties_of(first) and properties_of(second):
-        merged["properties"] = {**properties_of(second), **properties_of(first)}
-    if required_of(first) and required_of(second):
-        merged["required"] = list(dict.fromkeys(required_of(second) + required_of(first)))
+    if isinstance(first.get("properties"), dict) and isinstance(second.get("properties"), dict):
+        merged["properties"] = {**first["properties"], **second["properties"], **first["properties"]}
+    for key in ("required", "anyOf", "oneOf"):
+        if isinstance(mine := first.get(key), list) and isinstance(others := second.get(key), list):
+            merged[key] = [*mine, *(it for it in others if it not in mine)]
     return merged
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The properties of an object, of all its alternatives and conditions together."""
+
+    schemas: dict[str, Any]
+    required: frozenset[str]
+    """The names that every alternative requires."""
+    is_open: bool
+    """True if others may be given: the schema says so, or says nothing of any."""
+    forms: tuple[str, ...] = ()
+    """Each alternative as its names, such as `kind="page", page_id, title?`."""
+
+
+def members_of(reader: SchemaReader, schema: object) -> Members:
+    """The members of the objects of a schema. A property that alternatives declare differently is of any of these
+    types, unless the schema around them says which."""
+    flat = reader.flat(schema)
+    branches = [reader.flat(branch) for branch in branches_of(flat)][:_MAX_BRANCHES]
+    inner = [(set(required_of(branch)), _all_properties(reader, branch, 0)) for branch in branches]
+    own = dict(properties_of(flat))
+    variants: dict[str, list[Any]] = {}
+    for found in (*(properties for _, properties in inner), _conditional(reader, flat, 0)):
+        for name, part in found.items():
+            if part not in (known := variants.setdefault(name, [])):
+                known.append(part)
+    schemas = {name: _narrowed(reader, part, variants.pop(name, [])) for name, part in own.items()}
+    schemas |= {name: parts[0] if len(parts) == 1 else {"anyOf": parts} for name, parts in variants.items()}
+    required = set(required_of(flat))
+    if branches:
+        required |= set.intersection(*(names for names, _ in inner))
+    for name in (*required_of(flat), *required):  # also if it is not declared: the upstream refuses calls without it
+        schemas.setdefault(name, {})
+    more = [part.get("additionalProperties", part.get("unevaluatedProperties")) for part in (flat, *branches)]
+    is_said = any(it is True or isinstance(it, dict) for it in more) or "patternProperties" in flat
+    forms = dict.fromkeys(_form(reader, names, found) for names, found in inner if names or found)
+    return Members(
+        {name: part for name, part in schemas.items() if isinstance(name, str)},
+        frozenset(required),
+        is_said or (not schemas and False not in more),
+        tuple(forms) if len(forms) > 1 else (),
+    )
+
+
+def _all_properties(reader: SchemaReader, flat: Flat, depth: int) -> dict[str, Any]:
+    """The properties of a schema, then those of its alternatives and conditions, to a few levels."""
+    found = dict(properties_of(flat))
+    for branch in branches_of(flat)[:_MAX_BRANCHES] if depth < _MAX_NESTED_BRANCHES else ():
+        found = {**_all_properties(reader, reader.flat(branch), depth + 1), **found}
+    return {**_conditional(reader, flat, depth), **found}
+
+
+def _conditional(reader: SchemaReader, flat: Flat, depth: int) -> dict[str, Any]:
+    dependent = flat.get("dependentSchemas")
+    parts = [*dependent.values()] if isinstance(dependent, dict) else []
+    parts += [flat[key] for key in ("then", "else") if key in flat]
+    found: dict[str, Any] = {}
+    for part in parts[:_MAX_BRANCHES] if depth < _MAX_NESTED_BRANCHES else ():
+        found = {**_all_properties(reader, reader.flat(part), depth + 1), **found}
+    return found
+
+
+def _narrowed(reader: SchemaReader, own: Any, variants: list[Any]) -> Any:
+    """A property as the schema itself declares it, with the values that its alternatives list."""
+    flat = reader.flat(own)
+    values = [value for part in variants for value in enum_of(reader.flat(part))]
+    is_listed = bool(variants) and all(enum_of(reader.flat(part)) for part in variants)
+    if is_listed and not enum_of(flat):
+        return {**flat, "enum": [value for at, value in enumerate(values) if value not in values[:at]]}
+    is_vague = not (kinds_of(flat) or enum_of(flat) or branches_of(flat))
+    return {**flat, "anyOf": variants} if variants and is_vague else own
+
+
+def _form(reader: SchemaReader, required: Set[str], properties: dict[str, Any]) -> str:
+    """The names that one alternative has: those with a single value first, then the required ones."""
+    values = {name: enum_of(reader.flat(part)) for name, part in properties.items()}
+    tags = {name: found[0] for name, found in values.items() if len(found) == 1}
+    names = sorted(
+        dict.fromkeys([*properties, *sorted(required)]), key=lambda name: (name not in tags, name not in required)
+    )
+    shown = (f"{name}={short_repr(tags[name], 40)}" if name in tags else name for name in names[:_MAX_BRANCHES])
+    marks = ("" if name in required or name in tags else "?" for name in names)
+    return ", ".join(f"{one_line(text, 80)}{mark}" for text, mark in zip(shown, marks, strict=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,36 +219,14 @@ class Parameter:
     """Its schema; untrusted."""
 
 
-def parameters_of(input_schema: object) -> tuple[Parameter, ...]:
+def parameters_of(members: Members) -> tuple[Parameter, ...]:
     """Required parameters first, each group in the order of the schema; positional arguments follow this order."""
-    reader = SchemaReader(input_schema)
-    declared, required = _declared(reader, input_schema)
-    names = parameter_names(declared)
-    parameters = [Parameter(names[raw], raw, raw in required, schema) for raw, schema in declared.items()]
+    names = parameter_names(members.schemas)
+    parameters = [
+        Parameter(names[raw], raw, raw in members.required, schema) for raw, schema in members.schemas.items()
+    ]
     parameters.sort(key=lambda parameter: not parameter.is_required)
     return tuple(parameters)
-
-
-def takes_any_arguments(input_schema: object) -> bool:
-    """True if the tool accepts arguments without declaring them."""
-    flat = SchemaReader(input_schema).flat(input_schema)
-    more = flat.get("additionalProperties")
-    return not properties_of(flat) and (more is True or isinstance(more, dict))
-
-
-def _declared(reader: SchemaReader, input_schema: object) -> tuple[dict[str, Any], set[str]]:
-    """The properties and the required names; of alternatives, all properties and the names that each requires."""
-    flat = reader.flat(input_schema)
-    declared, required = dict(properties_of(flat)), set(required_of(flat))
-    branches = [reader.flat(branch) for branch in branches_of(flat)]
-    for branch in branches:
-        for name, schema in properties_of(branch).items():
-            declared.setdefault(name, schema)
-    if branches:
-        required |= set.intersection(*(set(required_of(branch)) for branch in branches))
-    for name in required_of(flat):  # also if it is not declared: without it the upstream refuses the call
-        declared.setdefault(name, {})
-    return {name: schema for name, schema in declared.items() if isinstance(name, str)}, required
 
 
 def facts_of(flat: Flat, said: str, *, has_values: bool) -> list[str]:

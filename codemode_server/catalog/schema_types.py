@@ -20,8 +20,8 @@ from codemode_server.catalog.json_schema import (
     facts_of,
     is_mere_reference,
     kinds_of,
+    members_of,
     properties_of,
-    required_of,
     tuple_of,
 )
 from codemode_server.catalog.naming import KEYWORDS, STUB_NAMES, is_plain_identifier, singular_of, words
@@ -223,13 +223,13 @@ class TypeWriter:
     def _record(self, flat: Flat, name: str, depth: int) -> PyType:
         """A TypedDict; reuses an identical one."""
         self._names.add(name)
-        required = set(required_of(flat))
+        members = members_of(self._reader, flat)
         fields = []
-        for key, schema in _record_properties(flat, self._reader).items():
+        for key, schema in members.schemas.items():
             if self._nodes < 0 or not _is_sendable(key):
                 continue
             found = self.type_of(schema, key, depth + 1)
-            fields.append(_Field(key, found, key in required, self.note(schema, found, _COMMENT_CHARACTERS)))
+            fields.append(_Field(key, found, key in members.required, self.note(schema, found, _COMMENT_CHARACTERS)))
         if not fields:
             return PyType(names=("dict[str, Any]",))
         more = flat.get("additionalProperties")
@@ -292,15 +292,6 @@ def _literals(values: list[Any]) -> PyType:
 
 def _is_record(flat: Flat) -> bool:
     return bool(properties_of(flat)) and kinds_of(flat) == ["object"] and not enum_of(flat)
-
-
-def _record_properties(flat: Flat, reader: SchemaReader) -> dict[str, Any]:
-    """Its own properties, then those of its alternatives."""
-    found = dict(properties_of(flat))
-    for branch in branches_of(flat):
-        for key, schema in properties_of(reader.flat(branch)).items():
-            found.setdefault(key, schema)
-    return found
 
 
 def _says_a_type(branch: object) -> bool:

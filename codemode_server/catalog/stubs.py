@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from codemode_server.catalog.json_schema import Parameter, takes_any_arguments
+from codemode_server.catalog.json_schema import Flat, Members, Parameter
 from codemode_server.catalog.observed import Observed
 from codemode_server.catalog.returns import ReturnType, return_type
 from codemode_server.catalog.schema_types import PyType, TypeWriter
@@ -26,6 +26,8 @@ _NOTE_CHARACTERS = 1_500
 _NOTES_CHARACTERS = 40_000
 _DEFAULT_CHARACTERS = 80
 _SIGNATURE_CHARACTERS = 240
+_NAMES_OF_REST = "arguments", "more_arguments", "_arguments"
+_FORMS = "Takes one of these forms:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +45,31 @@ class Stub:
     """Key and type of the fields of each class; `?` follows a key that may be missing."""
 
 
+@dataclass(frozen=True, slots=True)
+class InputOfTool:
+    """The arguments of a tool: its readable schema, and what it declares."""
+
+    schema: Flat
+    parameters: tuple[Parameter, ...]
+    members: Members
+
+
 def stub_of(
     server: str,
     name: str,
     definition: ToolDefinition,
-    parameters: tuple[Parameter, ...],
+    given: InputOfTool,
     observed: Observed | None = None,
     summary: str = "",
 ) -> Stub:
     """The stub of one tool; `server` and `name` are the Python names. The docstring begins with `summary` unless the
     description contains it."""
-    writer = TypeWriter(definition.input_schema, reserved=(name,))
+    parameters = given.parameters
+    writer = TypeWriter(given.schema, reserved=(name,))
     arguments = [_Argument.of(parameter, writer) for parameter in parameters]
-    if not parameters and takes_any_arguments(definition.input_schema):
-        declarations: tuple[str, ...] = ("**arguments: Any",)
-    else:
-        declarations = tuple(argument.declaration for argument in arguments)
-    declared = ", ".join(declarations)
+    declarations = tuple(argument.declaration for argument in arguments)
+    rest = next(it for it in _NAMES_OF_REST if all(parameter.name != it for parameter in parameters))
+    declared = ", ".join([*declarations, *([f"**{rest}: Any"] if given.members.is_open else [])])
     count = writer.class_count
     returned = return_type(name, definition, parameters, observed, writer)
     decorated = f"@tool({_tool_arguments(server, name, parameters)})\ndef {name}({declared}) -> {returned.type}:"
@@ -68,7 +78,11 @@ def stub_of(
         classes[count] = f"{OBSERVED_LINE}\n{classes[count]}"
     head = f"{_head(name, definition)}{_imports([*classes, decorated])}"
     beside = f"  # {returned.comment}" if returned.comment else ""
-    blocks = [head, *classes, f"{decorated}{beside}\n{_documentation(definition, arguments, summary)}"]
+    blocks = [
+        head,
+        *classes,
+        f"{decorated}{beside}\n{_documentation(definition, arguments, given.members.forms, summary)}",
+    ]
     signature = _signature(name, declared, arguments, returned)
     return Stub("\n\n".join(blocks) + "\n", signature, declarations, returned, writer.fields)
 
@@ -131,12 +145,13 @@ def _tool_arguments(server: str, name: str, parameters: tuple[Parameter, ...]) -
     return ", ".join([literal(server), literal(name), *([f"{{{mapping}}}"] if renamed else [])])
 
 
-def _documentation(definition: ToolDefinition, arguments: list[_Argument], summary: str) -> str:
+def _documentation(definition: ToolDefinition, arguments: list[_Argument], forms: tuple[str, ...], summary: str) -> str:
     said = prose(definition.description, DESCRIPTION_CHARACTERS) or one_line(definition.title, 200)
     if not contains_summary(said, summary):
         said = f"{summary}\n\n{said}"
     notes = _within(_NOTES_CHARACTERS, [argument.note for argument in arguments if argument.note])
-    text = "\n\n".join(part for part in (said, notes) if part)
+    choice = "\n".join([_FORMS, *(f"  {form}" for form in forms)]) if forms else ""
+    text = "\n\n".join(part for part in (said, choice, notes) if part)
     return docstring(text, indent="    ") if text else "    ..."
 
 

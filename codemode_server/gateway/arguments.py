@@ -2,7 +2,7 @@
 
 The schema is the upstream's, so it is not trusted either: no regular expression in it is run (one can take for ever),
 no reference outside it is followed, and the time for one call is bounded. With a schema that can't be used the call is
-sent unchecked. `jsonschema` validates by dialect 2020-12, MCP's default, and any `$schema` is ignored.
+sent unchecked. `jsonschema` validates by dialect 2020-12, as which the catalog has rewritten it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from decimal import Decimal, DecimalException
 from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 from codemode_server.catalog.catalog import Tool
-from codemode_server.catalog.json_schema import SchemaReader, takes_any_arguments
+from codemode_server.catalog.json_schema import SchemaReader
 from codemode_server.domain.errors import InvalidArguments
 from codemode_server.gateway.schema_errors import in_words, quoted
 from codemode_server.sandbox.guest.similar_names import similar_name
@@ -65,16 +66,15 @@ def _is_longer(value: Any, most: int) -> bool:
 
 
 def _unknown_and_missing(tool: Tool, arguments: dict[str, Any]) -> list[str]:
-    known, schema = {parameter.raw_name for parameter in tool.parameters}, tool.definition.input_schema
+    known = {parameter.raw_name for parameter in tool.parameters}
     problems = [
         f"{quoted(parameter.raw_name)} is required"
         for parameter in tool.parameters
         if parameter.is_required and parameter.raw_name not in arguments
     ]
-    if not takes_any_arguments(schema) and schema.get("additionalProperties") is not True:
-        open_ended = schema.get("patternProperties") or isinstance(schema.get("additionalProperties"), dict)
+    if not tool.members.is_open:
         free = [parameter for parameter in tool.parameters if parameter.raw_name not in arguments]
-        for name in () if open_ended else arguments:
+        for name in arguments:
             if len(problems) > _MAX_PROBLEMS:  # a million wrong names are not worth a million hints
                 break
             if name not in known:
@@ -94,13 +94,11 @@ def _takes(tool: Tool) -> str:
 
 def _schema_problems(tool: Tool, arguments: dict[str, Any], *, beside_others: bool = False) -> list[str]:
     try:
-        validator = _validator(json.dumps(tool.definition.input_schema, sort_keys=True))
-        if validator is None:
-            return []
+        validator = _validator(tool)
         errors = validator.evolve(format_checker=_Deadline(_MAX_CHECKING_SECONDS)).iter_errors(arguments)
         if beside_others:
             errors = (error for error in errors if list(error.absolute_schema_path)[:1] == ["properties"])
-        reader = SchemaReader(tool.definition.input_schema)
+        reader = SchemaReader(tool.input_schema)
         return list(dict.fromkeys(in_words(error, reader) for error in _first(errors, _MAX_PROBLEMS + 1)))
     except Exception:  # noqa: BLE001 - a hostile schema can break the validator; the call is sent unchecked then
         return []
@@ -131,11 +129,10 @@ _Check = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
 
 @lru_cache(maxsize=256)
-def _validator(schema_text: str) -> Any:
+def _validator(tool: Tool) -> Any:
     from referencing import Registry
 
-    schema = json.loads(schema_text, object_hook=_without_dialect)
-    return _checker()(schema, registry=Registry()) if isinstance(schema, dict) and schema else None
+    return _checker()(tool.input_schema, registry=Registry())
 
 
 @lru_cache(maxsize=1)
@@ -150,7 +147,7 @@ def _checker() -> Any:
         return None if schema.get("patternProperties") else additional(validator, value, instance, schema)
 
     checks |= dict.fromkeys(_UNCHECKED, _unchecked)
-    checks |= {"additionalProperties": unless_patterns, "uniqueItems": _unique_items}
+    checks |= {"additionalProperties": unless_patterns, "uniqueItems": _unique_items, "multipleOf": _multiple_of}
     # What it gives is untyped.
     return validators.extend(Draft202012Validator, checks)  # type: ignore[no-untyped-call]
 
@@ -181,9 +178,18 @@ def _unique_items(_validator: Any, wanted: Any, instance: Any, _schema: Any) -> 
             yield ValidationError("has an item twice")
 
 
-def _without_dialect(found: dict[str, Any]) -> dict[str, Any]:
-    """Another `$schema` would put jsonschema's own checks in place of ours, the regular expressions among them."""
-    return {name: value for name, value in found.items() if name != "$schema" or not isinstance(value, str)}
+def _multiple_of(_validator: Any, step: Any, instance: Any, _schema: Any) -> Iterator[Any]:
+    """Compares decimals as they are written; 19.99 and 0.01 have no exact binary form."""
+    from jsonschema import ValidationError
+
+    if not isinstance(instance, int | float) or isinstance(instance, bool):
+        return
+    try:
+        is_multiple = Decimal(repr(instance)) % Decimal(repr(step)) == 0
+    except DecimalException:  # more digits than are compared
+        return
+    if not is_multiple:
+        yield ValidationError(f"{instance!r} is not a multiple of {step!r}")
 
 
 def _first(errors: Any, count: int) -> list[Any]:

@@ -21,6 +21,7 @@ _MAX_VALUES = 20
 _MAX_ALTERNATIVES = 50
 _MAX_PROBLEMS_OF_ONE = 2
 _MAX_DEPTH = 5
+_BOUNDS = {"minimum": ">=", "maximum": "<=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}
 _KINDS = {
     "array": "a list",
     "object": "a dict",
@@ -50,6 +51,8 @@ def in_words(error: Any, reader: SchemaReader, depth: int = 0) -> str:
             return f"{name}is missing {_missing(error, reader)}"
         case "additionalProperties" if expected is False and isinstance(error.schema, dict):
             return f"{name}has no key {_unknown_keys(error, reader)}"
+        case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum":
+            return f"{name}must be {_BOUNDS[error.validator]} {expected}, not {_shown(error.instance)}"
         case "anyOf" | "oneOf":
             return _of_alternatives(error, reader, depth)
         case _:

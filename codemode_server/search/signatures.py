@@ -38,7 +38,8 @@ def brief_signature(tool: Tool, characters: int, *, is_first: bool = False, with
     if returned == " -> Any" or len(returned) > _MAX_TYPE_CHARACTERS:
         returned = ""
     if not tool.parameters:
-        return f"{tool.name}({''.join(stub.declarations)}){returned}"
+        rest = "**arguments: Any" if tool.input_schema.get("additionalProperties") else ""
+        return f"{tool.name}({rest}){returned}"
     shown: list[str] = []
     room = characters - len(tool.name) - len(returned)
     for parameter, declaration in zip(tool.parameters, stub.declarations, strict=True):

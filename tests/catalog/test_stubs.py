@@ -101,6 +101,77 @@ class TestParameters:
         assert signature({}, additionalProperties=True) == "**arguments: Any"
 
     @pytest.mark.parametrize(
+        ("root", "declared"),
+        [
+            ({"additionalProperties": {"type": "string"}}, "a: str = ..., **arguments: Any"),
+            ({"patternProperties": {"^x-": {}}}, "a: str = ..., **arguments: Any"),
+            ({"additionalProperties": False}, "a: str = ..."),
+            ({}, "a: str = ..."),
+        ],
+    )
+    def test_other_arguments_are_shown_where_the_schema_allows_them(self, root: dict[str, Any], declared: str) -> None:
+        assert signature({"a": {"type": "string"}}, **root) == declared
+        renamed = signature({"arguments": {"type": "string"}}, **root)
+        assert renamed == declared.replace("**arguments", "**more_arguments").replace("a: str", "arguments: str")
+
+    @pytest.mark.parametrize(
+        ("schema", "declared", "forms"),
+        [
+            (
+                {
+                    "properties": {"op": {"type": "string", "description": "What to do"}, "id": {"type": "integer"}},
+                    "required": ["op"],
+                    "oneOf": [
+                        {"properties": {"op": {"const": "move"}, "to": {"type": "string"}}, "required": ["to"]},
+                        {"properties": {"op": {"enum": ["drop"]}, "force": {"type": "boolean"}}},
+                    ],
+                },
+                'op: Literal["move", "drop"], id: int = ..., to: str = ..., force: bool = ...',
+                ['op="move", to', 'op="drop", force?'],
+            ),
+            (
+                {"anyOf": [{"$ref": "#/$defs/Mail"}, {"$ref": "#/$defs/Call"}]},
+                'via: Literal["mail", "call"], to: str | int, cc: list[str] = ...',
+                ['via="mail", to, cc?', 'via="call", to'],
+            ),
+            (
+                {
+                    "properties": {"q": {"type": "string"}, "id": {}},
+                    "anyOf": [{"required": ["q"]}, {"required": ["id"]}],
+                },
+                "q: str = ..., id: Any = ...",
+                ["q", "id"],
+            ),
+            (
+                {
+                    "properties": {"n": {"type": "integer"}},
+                    "allOf": [
+                        {"oneOf": [{"properties": {"x": {}}, "required": ["x"]}, {"properties": {"y": {}}}]},
+                        {"if": {"required": ["n"]}, "then": {"properties": {"unit": {"type": "string"}}}},
+                        {"$ref": "#/$defs/Call"},
+                    ],
+                },
+                'via: Literal["call"], to: int, n: int = ..., x: Any = ..., y: Any = ..., unit: str = ...',
+                ["x", "y?"],
+            ),
+        ],
+    )
+    def test_every_branch_of_a_union_is_shown(self, schema: dict[str, Any], declared: str, forms: list[str]) -> None:
+        mail = {
+            "via": {"const": "mail"},
+            "to": {"type": "string"},
+            "cc": {"type": "array", "items": {"type": "string"}},
+        }
+        call = {"via": {"const": "call"}, "to": {"type": "integer"}}
+        defs = {
+            "Mail": {"type": "object", "properties": mail, "required": ["via", "to"]},
+            "Call": {"type": "object", "properties": call, "required": ["via", "to"], "additionalProperties": False},
+        }
+        source = stub({"type": "object", **schema, "$defs": defs}, name="t")
+        assert f"def t({declared}) -> Any:" in source
+        assert [line.strip() for line in source.partition("one of these forms:\n")[2].splitlines()[:2]] == forms
+
+    @pytest.mark.parametrize(
         ("schema", "declared"),
         [
             ({"type": "integer", "default": 30}, "a: int = 30"),
@@ -132,7 +203,8 @@ class TestTypes:
             (True, "Any"),
             (False, "Any"),
             (None, "Any"),
-            ({"type": "String"}, "Any"),
+            ({"type": "String"}, "str"),
+            ({"type": "file"}, "Any"),
             ({"type": "null"}, "None"),
             ({"type": "integer"}, "int"),
             ({"type": ["number", "integer", "null"]}, "float | None"),
@@ -160,6 +232,7 @@ class TestTypes:
             ({"allOf": [{"type": "string"}, {"minLength": 1}]}, "str"),
             ({"$ref": "#/$defs/Color"}, 'Literal["red"]'),
             ({"$ref": "#/definitions/Size"}, "int"),
+            ({"type": "object", "oneOf": [{"properties": {"k": {"const": one}}} for one in "ab"]}, "A | A2"),
             ({"$ref": "#/properties/other", "description": "The same"}, "bool"),
             ({"$ref": "https://example.com/schema"}, "Any"),
             ({"$ref": "#/$defs/Self"}, "Any"),
@@ -194,7 +267,7 @@ class TestTypes:
         ],
     )
     def test_of_a_result_a_lone_result_key_is_unwrapped(self, output: object, type_: str) -> None:
-        assert f"def t() -> {type_}:" in stub({}, name="t", output=output)
+        assert f"def t() -> {type_}:" in stub({"additionalProperties": False}, name="t", output=output)
 
 
 class TestHostileUpstreams:

@@ -17,7 +17,7 @@ from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.gateway.gateway import Gateway
-from codemode_server.sandbox.contract import Reply
+from codemode_server.sandbox.contract import ArgumentForms, Reply
 from codemode_server.search.results import SearchResults
 from codemode_server.workflows.compiling import Workflows
 
@@ -42,9 +42,17 @@ class ProgramHostApi:
     attachments: Attachments
     artifacts: ArtifactStore
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        raw: bool = False,
+        forms: ArgumentForms = (),
+    ) -> Reply:
         with _ending_without_record():
-            return await self.gateway.call(self.execution.calls, server, tool, arguments, raw=raw)
+            return await self.gateway.call(self.execution.calls, server, tool, arguments, raw=raw, forms=forms)
 
     async def read(self, server: str, uri: str, arguments: dict[str, Any]) -> Reply:
         with _ending_without_record():

@@ -18,6 +18,7 @@ from typing import Any
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import SchemaReader
 from codemode_server.domain.errors import InvalidArguments
+from codemode_server.gateway.fitted_arguments import fitted_arguments
 from codemode_server.gateway.schema_errors import in_words, quoted
 from codemode_server.sandbox.guest.similar_names import similar_name
 
@@ -48,7 +49,8 @@ def known_problems(tool: Tool, known: dict[str, Any], *, is_all: bool) -> list[s
 
     `is_all`: there are no other arguments, so rules about several arguments together are checked as well.
     """
-    return _schema_problems(tool, known, beside_others=not is_all)[:_MAX_PROBLEMS]
+    fitted = fitted_arguments(tool, known)
+    return _schema_problems(tool, fitted, beside_others=not is_all)[:_MAX_PROBLEMS]
 
 
 def _is_longer(value: Any, most: int) -> bool:

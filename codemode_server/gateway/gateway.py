@@ -23,6 +23,7 @@ from codemode_server.gateway.call_tracing import CallTracing
 from codemode_server.gateway.direct_tokens import count_direct_tokens
 from codemode_server.gateway.events import CallEvents, CallUnresolved, Subscriber
 from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.fitted_arguments import fitted_arguments
 from codemode_server.gateway.guarded_calls import CallGuard
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.learning import Learning
@@ -40,7 +41,8 @@ from codemode_server.gateway.targets import (
     ToolTarget,
 )
 from codemode_server.guardrails.chain import NO_GUARDRAILS, GuardrailChain
-from codemode_server.sandbox.contract import Reply
+from codemode_server.off_loop import is_large, run_sized
+from codemode_server.sandbox.contract import ArgumentForms, Reply
 
 
 class Gateway:
@@ -121,7 +123,14 @@ class Gateway:
         return signed_in
 
     async def call(
-        self, calls: ExecutionCalls, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False
+        self,
+        calls: ExecutionCalls,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        raw: bool = False,
+        forms: ArgumentForms = (),
     ) -> Reply:
         """Call a tool for an execution, named as in `servers.<server>.<tool>`, with raw argument names.
 
@@ -136,7 +145,13 @@ class Gateway:
             target = ToolTarget(found, found.tool(tool), is_raw=raw)
         except UnknownTool as error:
             raise self._unresolved(calls, server, tool, error) from None
-        return await self._pipeline.run(calls, target, arguments)
+        return await self._run_tool(calls, target, arguments, forms)
+
+    async def _run_tool(
+        self, calls: ExecutionCalls, target: ToolTarget, arguments: dict[str, Any], forms: ArgumentForms = ()
+    ) -> Reply:
+        fitted = await run_sized(is_large(arguments), fitted_arguments, target.tool, arguments, forms)
+        return await self._pipeline.run(calls, target, fitted)
 
     async def call_direct(self, calls: ExecutionCalls, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
         """Call the tool of exactly these raw names, for a call without a program, with its whole result as the upstream
@@ -146,7 +161,7 @@ class Gateway:
         if offering is None or found is None:
             error = UnknownTool(f"{server!r} no longer has the tool {tool!r}; search_tools finds what it has now")
             raise self._unresolved(calls, server, tool, error)
-        return await self._pipeline.run(calls, ToolTarget(offering, found, is_raw=True), arguments)
+        return await self._run_tool(calls, ToolTarget(offering, found, is_raw=True), arguments)
 
     async def read(
         self, calls: ExecutionCalls, server: str, named: str, arguments: dict[str, Any] | None = None

@@ -10,14 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from codemode_server.catalog.json_schema import Flat, SchemaReader, branches_of, kinds_of, properties_of, tuple_of
 from codemode_server.domain.privacy_tokens import KnownToken
+from codemode_server.gateway.fitted_arguments import Forms, Path, fitted_value
 from codemode_server.gateway.release import values_of
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ToolTarget
 from codemode_server.privacy.values_in_text import with_values
 
-_MAX_ALTERNATIVES, _MAX_DEPTH = 50, 12
-"""Beyond these, the rest of a schema allows any type."""
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,30})")
 _DECIMAL = re.compile(rf"{_INTEGER.pattern}\.[0-9]{{1,15}}")
 _PROMPT_SCHEMA = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -38,74 +36,21 @@ def arguments_to_send(target: CallTarget, arguments: dict[str, Any], known: Mapp
         schema = _PROMPT_SCHEMA
     else:
         return sent
-    given = {token: known[token].original or "" for token in values}
-    fitted: dict[str, Any] = _fitted(arguments, sent, [schema], SchemaReader(schema), given, 0)
+    forms = dict(_forms_of_tokens(arguments, sent, {token: known[token].original or "" for token in values}, ()))
+    fitted: dict[str, Any] = fitted_value(sent, schema, forms)
     return fitted
 
 
-def _fitted(
-    given: Any, sent: Any, schemas: list[Any], reader: SchemaReader, texts: Mapping[str, str], depth: int
-) -> Any:
-    """`sent`, which `given` has become, with values of the types that these schemas allow; `given` has the tokens, and
-    `texts` what they stand for."""
-    if depth > _MAX_DEPTH or not schemas or not isinstance(given, str | dict | list):
-        return sent
-    alternatives = _alternatives(schemas, reader)
-    flats = [flat for flat, _ in alternatives]
-    if isinstance(given, str):
-        named = [kinds for flat, kinds in alternatives if kinds or not branches_of(flat)]
-        kinds = frozenset[str]().union(*named) if all(named) else frozenset[str]()
-        return _of_type(texts[given], sent, kinds) if given in texts else sent
+def _forms_of_tokens(given: Any, sent: Any, texts: Mapping[str, str], path: Path) -> Iterator[tuple[Path, Forms]]:
+    """The forms of the values that stand in `sent` where `given` has a token alone; `texts` by token."""
     if isinstance(given, dict):
-        return {
-            name: _fitted(item, made, [*_members(flats, key)], reader, texts, depth + 1)
-            for (key, item), (name, made) in zip(given.items(), sent.items(), strict=True)
-        }
-    return [
-        _fitted(item, made, [*_items(flats, at)], reader, texts, depth + 1)
-        for at, (item, made) in enumerate(zip(given, sent, strict=True))
-    ]
-
-
-def _alternatives(schemas: list[Any], reader: SchemaReader) -> list[tuple[Flat, list[str]]]:
-    """These schemas and all their alternatives, each with the JSON types that it or the schema around it names, none
-    where it allows any; empty, which allows anything, if they are too many."""
-    found: list[tuple[Flat, list[str]]] = []
-    waiting: list[tuple[Any, list[str]]] = [(it, []) for it in schemas]
-    while waiting and len(found) < _MAX_ALTERNATIVES:
-        schema, kinds_around = waiting.pop()
-        flat = reader.flat(schema)
-        kinds = kinds_of(flat) or kinds_around
-        found.append((flat, kinds))
-        waiting += [(it, kinds) for it in branches_of(flat)]
-    return [] if waiting else found
-
-
-def _of_type(text: str, sent: Any, kinds: frozenset[str]) -> Any:
-    takes_text, takes_number = "string" in kinds, bool(kinds & {"number", "integer"})
-    if takes_text and not takes_number:
-        return text
-    if takes_number and not takes_text and isinstance(sent, str):
-        if _INTEGER.fullmatch(text):
-            return int(text)
-        if _DECIMAL.fullmatch(text) and "number" in kinds:
-            return float(text)
-    return sent
-
-
-def _members(flats: list[Flat], key: str) -> Iterator[Any]:
-    for flat in flats:
-        declared, others = properties_of(flat), flat.get("additionalProperties")
-        if key in declared:
-            yield declared[key]
-        elif isinstance(others, dict) and not flat.get("patternProperties"):
-            yield others
-
-
-def _items(flats: list[Flat], at: int) -> Iterator[Any]:
-    for flat in flats:
-        items, first = flat.get("items"), tuple_of(flat)
-        if at < len(first):
-            yield first[at]
-        elif isinstance(items, dict):
-            yield items
+        for (_, item), (name, made) in zip(given.items(), sent.items(), strict=True):
+            yield from _forms_of_tokens(item, made, texts, (*path, name))
+    elif isinstance(given, list):
+        for at, (item, made) in enumerate(zip(given, sent, strict=True)):
+            yield from _forms_of_tokens(item, made, texts, (*path, at))
+    elif isinstance(given, str) and given in texts:
+        text = texts[given]
+        is_number = _INTEGER.fullmatch(text) or _DECIMAL.fullmatch(text)
+        number = {"number": int(text) if _INTEGER.fullmatch(text) else float(text)} if is_number else {}
+        yield path, {"string": text, **(number if isinstance(sent, str) else {})}

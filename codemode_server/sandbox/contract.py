@@ -10,7 +10,7 @@ The `HostApi` knows who is calling; a frame never says it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -44,10 +44,23 @@ class Reply:
     A lone block stands for its value."""
 
 
+ArgumentForms = Sequence[tuple[tuple[str | int, ...], Mapping[str, Any]]]
+"""Texts in the arguments of a call that stand for Python values (decimals, dates): the path to each, and the other
+forms that it has, by JSON type (`number`) or by format (`date`, `date-time`, `duration`)."""
+
+
 class HostApi(Protocol):
     """Everything that a program can ask of the host. Each method may be awaited many times at once."""
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        raw: bool = False,
+        forms: ArgumentForms = (),
+    ) -> Reply:
         """Call a tool, named as in `servers.<server>.<tool>`; `raw` returns the result as the upstream sent it.
 
         Raises:

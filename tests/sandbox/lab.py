@@ -107,7 +107,7 @@ class Tools:
         self.fail_with: CodemodeError | None = None
         self._met = anyio.Event()
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False, **_: Any) -> Reply:
         self.calls.append((server, tool, arguments))
         self.here += 1
         self.most_here = max(self.most_here, self.here)

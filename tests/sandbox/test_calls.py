@@ -159,7 +159,7 @@ class LargeFirst(Tools):
         super().__init__()
         self._is_answered = anyio.Event()
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False, **_: Any) -> Reply:
         if arguments["name"] == "large":
             await anyio.wait_all_tasks_blocked()
             self._is_answered.set()

@@ -32,7 +32,7 @@ async def test_time_of_calls_does_not_count_as_the_programs(lab: Lab) -> None:
     """The call outlasts the program's own budget many times."""
 
     class Slow(Tools):
-        async def call(self, server: str, tool: str, arguments: dict[str, object], *, raw: bool = False):  # type: ignore[no-untyped-def]
+        async def call(self, server: str, tool: str, arguments: dict[str, object], *, raw: bool = False, **_: object):  # type: ignore[no-untyped-def]
             await anyio.sleep(0.8 * SLOWNESS)
             return await super().call(server, tool, arguments, raw=raw)
 

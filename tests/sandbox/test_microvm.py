@@ -89,7 +89,7 @@ class Watched(Tools):
         super().__init__()
         self.has_arrived = anyio.Event()
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False, **_: Any) -> Reply:
         self.has_arrived.set()
         return await super().call(server, tool, arguments, raw=raw)
 

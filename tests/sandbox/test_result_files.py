@@ -174,7 +174,7 @@ class Media(Tools):
                 }
         return await super().load(module)
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False, **_: Any) -> Reply:
         if server != "media":
             return await super().call(server, tool, arguments, raw=raw)
         return Reply(RESULTS[tool]) if raw else to_reply(RESULTS[tool])

@@ -88,7 +88,9 @@ echo(n="last")["n"]
 @pytest.mark.portable
 async def test_a_reply_that_is_nested_too_deep_fails_its_call_at_once(lab: Lab) -> None:
     class Deep(Tools):
-        async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+        async def call(
+            self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False, **more: Any
+        ) -> Reply:
             value: Any = 1
             for _ in range(arguments["levels"]):
                 value = [value]

@@ -18,7 +18,7 @@ from .await_rule import is_async_frame
 from .files import File, from_reply
 from .link import PROGRAM_FILE, Link, Refused, to_json
 from .value_descriptions import remember_sample
-from .values import Unfinished, resolve, to_argument
+from .values import Unfinished, forms_in, resolve, to_argument
 
 READING = "resources.read"
 """The reading of a resource, as errors name it."""
@@ -170,8 +170,9 @@ class Calls:
         Raises:
             TypeError: an argument has no form in JSON.
         """
-        text = to_json(plain_arguments(title, arguments))
-        return lambda: self._settled_by(self.link.call(server, tool, text, raw=raw), server, tool, is_raw=raw)
+        plain = plain_arguments(title, arguments)
+        text, forms = to_json(plain), [*forms_in(plain)]
+        return lambda: self._settled_by(self.link.call(server, tool, text, forms, raw=raw), server, tool, is_raw=raw)
 
     def begin_read(self, server: str, uri: str, arguments: dict[str, Any] | None = None) -> Future[Any]:
         """Have a resource read; the future gives its files or raises `ToolError`. `arguments`: those of a template."""

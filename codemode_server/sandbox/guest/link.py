@@ -12,7 +12,7 @@ import collections
 import json
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -118,15 +118,18 @@ class Link:
         """Send a request as soon as the host takes one; the future settles while anything pumps."""
         return self._post(self._calls if op == "read" else self._questions, to_json({"op": op, **fields})[1:-1], "")
 
-    def call(self, server: str, tool: str, arguments_json: str, *, raw: bool = False) -> Future[Any]:
-        """Like `request`, for arguments that are JSON already.
+    def call(
+        self, server: str, tool: str, arguments_json: str, forms: Sequence[Any] = (), *, raw: bool = False
+    ) -> Future[Any]:
+        """Like `request`, for arguments that are JSON already; `forms` are the other forms of texts in them.
 
         Raises:
             LimitPassed: they are too large; the host knows by then, whatever becomes of the exception.
         """
         if len(arguments_json) > self.call_bytes or _bytes(arguments_json) > self.call_bytes:
             self.exceed("limits.call_bytes")
-        head = to_json({"op": "call", "server": server, "tool": tool, **({"raw": True} if raw else {})})
+        more = {**({"raw": True} if raw else {}), **({"forms": forms} if forms else {})}
+        head = to_json({"op": "call", "server": server, "tool": tool, **more})
         return self._post(self._calls, f'{head[1:-1]},"arguments":', arguments_json)
 
     def exceed(self, setting: str) -> NoReturn:

@@ -3,6 +3,7 @@
 Towards the host one rule serves arguments and results: dicts, lists, strings, numbers, booleans and None as they are;
 tuples, ranges and dict views as lists; sets as sorted lists; dataclasses, named tuples and simple namespaces as dicts;
 dates and times in ISO form; decimals, fractions, UUIDs, paths and time spans as text; enums by value; keys as text.
+An argument carries the number or format that such a text also stands for, and the host takes what the schema wants.
 A result may hold anything: what JSON has no word for stands there as its `repr`. An argument may not: a tool would
 take the text for the thing; bytes and files go to a tool in base64, as JSON Schema has it.
 """
@@ -21,7 +22,7 @@ import pathlib
 import reprlib
 import types
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .encoded import MIN_CHARACTERS, without_bytes
@@ -38,7 +39,19 @@ class NotJson(TypeError):
 
 _PLAIN_TEXT = (decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath, datetime.timedelta, complex)
 _DICT_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_OWN_METHODS = ("model_dump", "_asdict", "tolist", "item", "isoformat")
 _LISTS = (list, tuple, range, collections.deque, *_DICT_VIEWS)
+
+
+class Written(str):
+    """The text of a value that JSON has no type for; `forms` are its other forms, as the host reads them."""
+
+    forms: dict[str, Any]
+
+    def __new__(cls, text: str, forms: dict[str, Any]) -> Written:
+        made = super().__new__(cls, text)
+        made.forms = forms
+        return made
 
 
 class Unfinished:
@@ -80,9 +93,9 @@ class _Encoder:
         if isinstance(value, str):
             return self._text(str.__str__(value))
         if isinstance(value, (datetime.date, datetime.time)):
-            return value.isoformat()
+            return self._written(value.isoformat(), value)
         if isinstance(value, _PLAIN_TEXT):
-            return str(value)
+            return self._written(str(value), value)
         if isinstance(value, (bytes, bytearray, memoryview)):
             return self._data(bytes(value))
         if isinstance(value, File):
@@ -112,12 +125,29 @@ class _Encoder:
                 value = _in_order(value)
             if isinstance(value, _LISTS):
                 return [self.encode(item, depth + 1) for item in value]
+            if (made := _by_own_method(value)) is not value:
+                return self.encode(made, depth + 1)
         finally:
             self._open.discard(own_id)
         return self._stranger(value)
 
     def _dict(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        return {_key(key): self.encode(item, depth + 1) for key, item in value.items()}
+        made = {_key(key): self.encode(item, depth + 1) for key, item in value.items()}
+        return made if len(made) == len(value) else self._merging(value, depth)
+
+    def _merging(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        """A dict that has keys whose texts are the same: those that are no texts get their types beside them."""
+        made = {key: self.encode(item, depth + 1) for key, item in value.items() if isinstance(key, str)}
+        for key, item in value.items():
+            if not isinstance(key, str):
+                name = _key(key)
+                while name in made:
+                    name += f" ({type(key).__name__})"
+                made[name] = self.encode(item, depth + 1)
+        return made
+
+    def _written(self, text: str, value: Any) -> str:
+        return text
 
     def _stranger(self, value: Any) -> Any:
         self.strangers.append(id(value))
@@ -150,6 +180,17 @@ class _ArgumentEncoder(_Encoder):
     def _stranger(self, value: Any) -> Any:
         raise NotJson(f"{type(value).__name__} has no form in JSON")
 
+    def _merging(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        names = [_key(key) for key in value]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise NotJson(f"two keys of a dict are both written as {twice!r} in JSON")
+
+    def _written(self, text: str, value: Any) -> str:
+        if isinstance(value, decimal.Decimal) and not value.is_finite():
+            return str(self._not_a_number(float(value)))
+        forms = _forms(value)
+        return Written(text, forms) if forms else text
+
     def _data(self, data: bytes) -> Any:
         return base64.b64encode(data).decode()
 
@@ -165,6 +206,30 @@ class _ArgumentEncoder(_Encoder):
 
     def _beside(self, value: Fields) -> dict[str, Any]:
         return {}
+
+
+def forms_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[dict[str, Any]]:
+    """The other forms of the texts in an argument, each with the keys and indices that lead to it, as frames have
+    them."""
+    if isinstance(value, Written):
+        yield {"at": path, "forms": value.forms}
+    elif isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(item, (dict, list, Written)):
+                yield from forms_in(item, (*path, key))
+
+
+def _forms(value: Any) -> dict[str, Any]:
+    if isinstance(value, (decimal.Decimal, fractions.Fraction)):
+        is_whole = value == int(value)
+        number = int(value) if is_whole else float(value)
+        return {"number": number} if is_whole or fractions.Fraction(repr(number)) == value else {}
+    if isinstance(value, datetime.timedelta):
+        seconds = value.total_seconds()
+        return {"number": int(seconds) if seconds.is_integer() else seconds, "duration": f"PT{seconds:.15g}S"}
+    if isinstance(value, datetime.datetime):
+        return {"date": value.date().isoformat()}
+    return {"date-time": f"{value.isoformat()}T00:00:00"} if isinstance(value, datetime.date) else {}
 
 
 def to_argument(value: Any, name: str) -> Any:
@@ -202,6 +267,17 @@ def as_text(value: Any) -> str:
         return reprlib.repr(type(value))
     except Exception as error:  # noqa: BLE001 - the program's own __repr__ may raise anything
         return f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+
+
+def _by_own_method(value: Any) -> Any:
+    """Plain data that an object of a library makes of itself: pydantic's models, arrays and scalars of numpy."""
+    for name in () if isinstance(value, type) else _OWN_METHODS:
+        if callable(method := getattr(type(value), name, None)):
+            try:
+                return method(value)
+            except Exception:  # noqa: BLE001 - the program's own object may raise anything
+                return value
+    return value
 
 
 def _in_order(value: Iterable[Any]) -> list[Any]:

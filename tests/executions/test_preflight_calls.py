@@ -95,7 +95,7 @@ async def test_a_call_that_the_guest_would_refuse_is_refused_in_its_words(
         ("list_issues({'repo': 'a', 'limit': '5'})", "'limit' must be an integer, not \"5\""),
         ("list_issues('a', 'opn')", '\'state\' must be one of "open", "closed", "all", not "opn"'),
         ("list_issues(who, labels=['a', 5])", "'labels[1]' must be a string, not 5"),
-        ("list_issues(who, limit=None)", "'limit' must be an integer, not null"),
+        ("list_issues(who, labels=[None])", "'labels[0]' must be a string, not null"),
     ],
 )
 async def test_a_constant_that_the_gateway_would_refuse_is_refused(call: str, wrong: str) -> None:
@@ -131,6 +131,8 @@ async def test_all_wrong_arguments_of_a_call_are_named_at_once(call: str, wrong:
         "list_issues({'repo': 'a', **x})",
         "list_issues('a', state=..., limit=5)",
         "list_issues('a', labels=('x', 'y'))",
+        "list_issues('a', limit=None, state=None)",
+        "list_issues('a', limit=5.0)",
         "list_issues.raw('a')",
         "list_issues.map(['a', 'b'], state='open')",
         "list_issues.pages(repo='a')",

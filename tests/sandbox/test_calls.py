@@ -69,6 +69,69 @@ async def test_no_more_calls_are_in_flight_than_allowed(lab: Lab) -> None:
 POOL = IMPORT + "import threading, time\nfrom concurrent.futures import ThreadPoolExecutor\n"
 
 
+PYTHON_VALUES = """
+import collections, dataclasses, datetime, decimal, enum, fractions
+from servers.github import echo
+Color = enum.Enum("Color", {"RED": "red", "HALF": decimal.Decimal("0.5")})
+Pair = collections.namedtuple("Pair", "left right")
+@dataclasses.dataclass
+class Line:
+    price: object
+class Scalar:
+    def item(self): return 7
+class Model:
+    def model_dump(self): return {"lines": [Line(fractions.Fraction(1, 4))]}
+echo(a=[Pair(1, Color.RED), {3, 1}, b"hi"], b=Model(), c=Scalar(), d=Color.HALF, e=datetime.timedelta(seconds=90),
+    f={"at": datetime.datetime(2026, 1, 2, 3)}, g=datetime.date(2026, 1, 2), h=decimal.Decimal("0.1234567890123456789"))
+"""
+
+
+@pytest.mark.portable
+async def test_a_python_value_is_sent_as_text_with_its_other_forms(lab: Lab) -> None:
+    class Forms(Tools):
+        async def call(self, server: str, tool: str, arguments: dict[str, Any], **more: Any) -> Reply:
+            return Reply([arguments, [[*path, form] for path, form in more["forms"]]])
+
+    assert await lab.value(PYTHON_VALUES, Forms()) == [
+        {
+            "a": [{"left": 1, "right": "red"}, [1, 3], "aGk="],
+            "b": {"lines": [{"price": "1/4"}]},
+            "c": 7,
+            "d": "0.5",
+            "e": "0:01:30",
+            "f": {"at": "2026-01-02T03:00:00"},
+            "g": "2026-01-02",
+            "h": "0.1234567890123456789",
+        },
+        [
+            ["b", "lines", 0, "price", {"number": 0.25}],
+            ["d", {"number": 0.5}],
+            ["e", {"number": 90, "duration": "PT90S"}],
+            ["f", "at", {"date": "2026-01-02"}],
+            ["g", {"date-time": "2026-01-02T00:00:00"}],
+        ],
+    ]
+
+
+@pytest.mark.portable
+@pytest.mark.parametrize(
+    ("value", "key", "kept"),
+    [
+        ("{1: 'a', '1': 'b'}", "1", {"1": "b", "1 (int)": "a"}),
+        ("{None: 0, 'null': 1, 'x': 2}", "null", {"null": 1, "x": 2, "null (NoneType)": 0}),
+        ("{__import__('decimal').Decimal('1.50'): 1, '1.50': 2}", "1.50", {"1.50": 2, "1.50 (Decimal)": 1}),
+    ],
+)
+async def test_keys_that_json_would_merge_are_an_error_in_a_call_and_kept_apart_in_a_value(
+    lab: Lab, value: str, key: str, kept: dict[str, Any]
+) -> None:
+    tools = Tools()
+    message = f"echo() can't send argument 'x': two keys of a dict are both written as {key!r} in JSON"
+    assert await lab.error(f"{IMPORT}echo(x=[{value}])", tools) == ("TypeError", message)
+    assert tools.calls == []
+    assert await lab.value(f"[{value}]") == [kept]
+
+
 @pytest.mark.portable
 async def test_an_error_in_a_thread_is_printed_and_the_program_goes_on(lab: Lab) -> None:
     outcome = await lab.run(POOL + "t = threading.Thread(target=boom)\nt.start()\nt.join()\n'on'")

@@ -144,7 +144,7 @@ class _Search:
         if not groups:
             nothing = "no tool matches" if has_resources else self._nothing
             return SearchResults((), _lines(unavailable or nothing, down))
-        missing = unmet_subqueries(self.query, [group.best.thing for group in groups], self.rankers)
+        missing = unmet_subqueries(self.query, [group.best for group in groups], self.rankers)
         what = "no tool" if has_resources else "nothing"
         doubt = _nothing_fits(missing, what, self.filters) if missing else ""
         if missing == [self.query]:

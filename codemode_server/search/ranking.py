@@ -56,6 +56,8 @@ class Scored:
     thing: Findable
     score: float
     """0 to about 1.3; comparable within one query only. The usage boost changes the order, not the score."""
+    nearness: tuple[float, ...] = ()
+    """Cosine by the static table with the query, and with each of its parts; empty without vectors."""
 
 
 def rank(
@@ -80,8 +82,9 @@ def rank(
     parts = several or (query, *short)
     fits = np.stack([_scaled(index.scores(part, may_be_name=part == query)[among]) for part in parts])
     server = _scaled(index.segment_scores(query))[index.segment_of[among]]
+    near: Scores = np.zeros((0, len(among)), np.float32)
     if vectors is not None:
-        similarity, similar_server = _similarity(vectors, second_vectors, query, parts, among)
+        similarity, similar_server, near = _similarity(vectors, second_vectors, query, parts, among)
         one_subquery = _WORDS if second_vectors is None else _WORDS_WITH_MODEL
         share = np.full((len(parts), 1), _WORDS_SEVERAL if several else one_subquery, np.float32)
         share[1 : 1 + len(short)] = _WORDS_SHORT
@@ -105,7 +108,8 @@ def rank(
     best = _best(scores, limit + _BEYOND)
     if usage_boost is not None:
         best = with_usage_boost(best, scores, usage_boost[among], limit)
-    return [Scored(index.things[among[number]], float(scores[number])) for number in best[:limit] if scores[number] > 0]
+    shown = [number for number in best[:limit] if scores[number] > 0]
+    return [Scored(index.things[among[at]], float(scores[at]), tuple(near[:, at].tolist())) for at in shown]
 
 
 def _with_best_of_parts(scores: Scores, of_parts: Scores) -> Scores:
@@ -133,15 +137,17 @@ def _best(scores: Scores, limit: int) -> NDArray[np.intp]:
 
 def _similarity(
     vectors: VectorIndex, second: VectorIndex | None, query: str, parts: Sequence[str], among: NDArray[np.intp]
-) -> tuple[Scores, Scores]:
-    """Similarity of each thing to each part, and of each segment to the query, 0 to 1, by one or two encoders."""
+) -> tuple[Scores, Scores, Scores]:
+    """Similarity of each thing to each part, and of each segment to the query, 0 to 1, by one or two encoders; and the
+    cosine of each thing with the query and each part by the weakest."""
     near, near_segments = vectors.similarity([query, *parts])
-    things, servers = np.stack([_scaled_range(row) for row in near[1:, among]]), _scaled_range(near_segments[0])
+    near = near[:, among]
+    things, servers = np.stack([_scaled_range(row) for row in near[1:]]), _scaled_range(near_segments[0])
     if second is not None:
-        other_things, other_servers = _similarity(second, None, query, parts, among)
+        other_things, other_servers, near = _similarity(second, None, query, parts, among)
         things = (1 - _SECOND_ENCODER) * things + _SECOND_ENCODER * other_things
         servers = (1 - _SECOND_ENCODER) * servers + _SECOND_ENCODER * other_servers
-    return things, servers
+    return things, servers, near
 
 
 def _scaled(scores: Scores) -> Scores:

@@ -1,8 +1,8 @@
 """Drops weak results, which cost tokens and mislead, and finds subqueries without a match.
 
-Ranking scores are comparable only within one query, so a match is measured by its words alone, weighted by rarity,
-which means the same with every ranker. All numbers were chosen on queries with and without a matching tool
-(`benchmarks/SEARCH.md`).
+Ranking scores are comparable only within one query, so a match is measured by its words, weighted by rarity, and by its
+cosine in the static table: a tool that shares no word with a query may still be right. All numbers were chosen on
+queries with and without a matching tool (`benchmarks/SEARCH.md`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from codemode_server.search.actions import is_verb
 from codemode_server.search.deduplication import ResultGroup
 from codemode_server.search.documents import Findable, fields_of
 from codemode_server.search.ranker_stack import RankerName, RankerStack
+from codemode_server.search.ranking import Scored
 from codemode_server.search.subqueries import subqueries
 from codemode_server.search.words import joined_terms, terms, without_values
 
@@ -25,6 +26,10 @@ every text is somewhat similar to a query."""
 _MIN_SHOWN = 3
 _MIN_RELEVANCE, _MIN_RELEVANCE_OF_SEVERAL = 0.2, 0.1
 """Minimum relevance of a match for a query, or for one of several subqueries, which contain more words."""
+_NEARNESS = 2.0
+"""Weight of the cosine relative to the relevance of the words."""
+_MIN_FIT, _MIN_FIT_OF_SEVERAL = 0.84, 0.7
+"""Minimum of relevance and weighted cosine, where there are vectors."""
 _COMPARED = 5
 _MANY = 1_000
 """Size of the corpus on which these thresholds were chosen."""
@@ -45,19 +50,23 @@ def above_threshold(query: str, ranked: Sequence[ResultGroup], level: RankerName
     return [group for number, group in enumerate(ranked) if number < _MIN_SHOWN or group.best.score >= least]
 
 
-def unmet_subqueries(query: str, shown: Sequence[Findable], rankers: RankerStack) -> list[str]:
+def unmet_subqueries(query: str, shown: Sequence[Scored], rankers: RankerStack) -> list[str]:
     """The subqueries that none of the first results matches; the whole query if no subquery has a match.
 
     In a small corpus, a missing word means little.
     """
     several = subqueries(query)
     scale = min(1.0, math.log(1 + rankers.size) / math.log(1 + _MANY))
-    least = scale * (_MIN_RELEVANCE_OF_SEVERAL if several else _MIN_RELEVANCE)
-    words = [_word_weights(thing) for thing in (shown if several else shown[:_COMPARED])]
+    compared = shown if several else shown[:_COMPARED]
+    least = _MIN_RELEVANCE_OF_SEVERAL if several else _MIN_RELEVANCE
+    if any(scored.nearness for scored in compared):
+        least = _MIN_FIT_OF_SEVERAL if several else _MIN_FIT
     missing = []
-    for subquery in several or (query,):
+    for row, subquery in enumerate(several or (query,), start=1):
         rarities = rankers.rarities(without_values(subquery))
-        if all(_relevance(weights, rarities) < least for weights in words):
+        relevance = max(_relevance(_word_weights(scored.thing), rarities) for scored in compared)
+        nearness = max(scored.nearness[row] if scored.nearness else 0.0 for scored in compared)
+        if relevance / scale + _NEARNESS * nearness < least:
             missing.append(subquery)
     return [query] if len(missing) == max(1, len(several)) else missing
 

@@ -42,7 +42,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "execute_code": {
         "code": {"type": "string", "minLength": 1},
-        "description": {"type": "string", "maxLength": 1000},
+        "description": {"type": "string"},
         "resume": ID,
         "dry_run": {"type": "boolean"},
         "apply": ID,

@@ -2,7 +2,7 @@
 
 Sure are a server, tool or name that does not exist, a call that the guest or the gateway refuses and a coroutine that
 nobody awaits, where the line certainly runs and nothing catches the failure. Elsewhere they are warnings. A program
-that Python can't parse fails in any case; of tools' names, parameters and Markdown fences the advice is better here.
+that Python can't parse fails in any case; for names of tools and for other languages the advice is better here.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.domain.calls import ResultKey
 from codemode_server.executions.preflight.call_checks import Bound, bind
+from codemode_server.executions.preflight.guesses import advice_on_name, other_language
 from codemode_server.executions.preflight.imports import failing_imports, shadowed_imports
 from codemode_server.executions.preflight.names import Form, Names
 from codemode_server.executions.preflight.reading import Certainty, Reading, line_of, yields
@@ -26,7 +27,6 @@ from codemode_server.gateway.arguments import known_problems
 from codemode_server.sandbox.guest.advice import import_of, starts_fresh, tool_for_module
 from codemode_server.sandbox.guest.await_rule import CallUses, Use
 from codemode_server.sandbox.guest.similar_names import similar_name
-from codemode_server.sandbox.guest.source import flush_left
 
 if TYPE_CHECKING:
     from codemode_server.executions.preflight.preflight import CheckContext
@@ -48,8 +48,6 @@ _PREDEFINED = frozenset({*dir(builtins), *dir(type("Any", (), {}))}) | {
     *("__builtins__", "__annotations__", "__qualname__", "__path__", "__cached__", "__conditional_annotations__"),
     *("__firstlineno__", "__static_attributes__", "__classdict__", "__type_params__"),
 }
-_CLIENTS = frozenset({"mcp", "mcp_client", "call_tool", "callTool", "call_mcp_tool", "use_mcp_tool"})
-"""Names of MCP clients, which programs of plain MCP call tools by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +99,9 @@ class Findings:
         return Finding(line_of(node), message, is_sure)
 
     def _each(self) -> Iterator[Finding]:
-        servers, context = [server.name for server in self._catalog.servers], self._context
+        context = self._context
         is_saved = context.may_be_in_workspace
-        failing = failing_imports(self.reading, context.importable, servers, context.why_no_skill, is_saved)
+        failing = failing_imports(self.reading, context.importable, self._catalog, context.why_no_skill, is_saved)
         for statement, message in failing:
             if not self._certainty.is_handled(statement):
                 yield self.finding(statement, message)
@@ -212,17 +210,15 @@ class Findings:
 
     def _hint(self, node: ast.Name) -> str:
         name = node.id
-        tools = [tool for tool in self._catalog.tools() if tool.name == name]
-        if tools:
-            return f"; write: {' or '.join(tool.import_line for tool in tools[:3])}"
-        if any(server.name == name for server in self._catalog.servers):
-            return f"; write: from servers import {name}"
-        if name in _CLIENTS:
-            return "; tools are functions: from servers.<server> import <tool> (search_tools finds it)"
+        path: ast.expr = node
+        while isinstance(parent := self.reading.parents.get(path), ast.Attribute):
+            path = parent
+        call = parent if isinstance(parent, ast.Call) and parent.func is path else None
+        if guess := other_language(self.reading.text, self._catalog, name) or advice_on_name(path, call, self._catalog):
+            return f"; {guess}"
         if not self.names.imports_tools:
             return ""
-        is_module = isinstance(self.reading.parents.get(node), ast.Attribute)
-        if wanted := import_of(name, is_module=is_module):
+        if wanted := import_of(name, is_module=path is not node):
             return f"; write: {wanted}"
         meant = similar_name(name, [known for known in self.names.bound if known])
         return f"; did you mean {meant!r}?" if meant else ""
@@ -243,7 +239,6 @@ def _annotations(node: ast.AST) -> Iterator[ast.AST]:
             yield found
 
 
-FENCE = "```"
 _MAX_MESSAGE = 300
 _IMPORT = re.compile(
     r"^[ \t]*from[ \t]+servers\.([\w-]+)[ \t]+import\b[ \t]*(\([^()]{0,2000}\)|[^\n#;(]*)", re.MULTILINE
@@ -253,26 +248,24 @@ _ARGUMENT = re.compile(rf"(\w+)(?:\.\w+)?\([^()]*?\b({'|'.join(keyword.kwlist)})
 
 
 def syntax_findings(code: str, catalog: Catalog) -> list[Finding]:
-    """Errors of a program that can't be parsed; empty if neither a fence nor a name is the reason."""
-    text = flush_left(code)
+    """Errors of a program that can't be parsed; empty if neither a name nor another language is the reason."""
     try:
-        parsed(text)
+        parsed(code)
     except SyntaxError as error:
         line = error.lineno or 1
     except (ValueError, RecursionError, MemoryError):
         return []
     else:
         return []
-    at_line = "".join(text.split("\n")[line - 1 : line])
-    if at_line.lstrip().startswith(FENCE):
-        return [Finding(line, f"not Python; leave out the {FENCE} lines", is_sure=True)]
-    for match in _IMPORT.finditer(text):
-        first = text.count("\n", 0, match.start(1)) + 1
+    at_line = "".join(code.split("\n")[line - 1 : line])
+    for match in _IMPORT.finditer(code):
+        first = code.count("\n", 0, match.start(1)) + 1
         if first <= line <= first + match[0].count("\n") and (advice := _import_advice(match[1], match[2], catalog)):
             return [Finding(first, advice[:_MAX_MESSAGE], is_sure=True)]
     by_name = {tool.name: tool for tool in catalog.tools()}
     called = ((by_name[found[1]], found[2]) for found in _ARGUMENT.finditer(at_line) if found[1] in by_name)
-    return [Finding(line, _argument_advice(word, tool), is_sure=True) for tool, word in called][:1]
+    advice = next((_argument_advice(word, tool) for tool, word in called), "") or other_language(code, catalog)
+    return [Finding(line, advice, is_sure=True)] if advice else []
 
 
 def _import_advice(server_name: str, names: str, catalog: Catalog) -> str:

@@ -8,22 +8,30 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.executions.preflight.guesses import advice_on_member, fitting_tools, imports_of
 from codemode_server.executions.preflight.reading import Reading, imported_modules
-from codemode_server.sandbox.guest.advice import CODEMODE_NAMES, on_module, shadowed_module
+from codemode_server.sandbox.guest.advice import (
+    CODEMODE_NAMES,
+    TOOLS_ARE_FUNCTIONS,
+    on_module,
+    shadowed_module,
+)
 from codemode_server.sandbox.guest.similar_names import similar_name
 from codemode_server.sandbox.importable import STANDARD
 
 _STANDARD_LIBRARY_ONLY = "only the standard library is available"
 _MAX_SERVERS = 3
+_MCP_MODULES = ("mcp", "fastmcp", "mcp_client", "mcp_tools", "tools", "modelcontextprotocol")
 _CHANGES_FINDERS = re.compile(
     r"\bsys\.(?:path|modules|meta_path|path_hooks|__dict__)|\(\s*sys\s*[,)]|from sys import|import sys as|importlib"
     r"|addsitedir|zipimport|pkgutil|ModuleType|\bexec\b|\beval\b|__import__|globals|setattr|builtins|skills|workflows"
 )
 """Text of a program that may change which modules can be imported; skills may as well."""
 _SAVES_SKILLS = re.compile(r"\.save\b|import\b.*\bsave\b|['\"].*skills|sys\.(?:modules|meta_path)")
-_MEMBERS = {"codemode": CODEMODE_NAMES, "client": ("call_mcp_tool",), "tool_discovery": ("search_tools",)}
+_MEMBERS = {"codemode": CODEMODE_NAMES, "client": ("call_mcp_tool", "get_client"), "tool_discovery": ("search_tools",)}
 _Import = ast.Import | ast.ImportFrom
 
 
@@ -43,13 +51,13 @@ def imported_tools(reading: Reading) -> tuple[str, ...]:
 def failing_imports(
     reading: Reading,
     importable: frozenset[str] | None,
-    servers: Collection[str],
+    catalog: Catalog,
     why_no_skill: Callable[[str], str],
     is_saved: Callable[[str], bool],
 ) -> Iterator[tuple[_Import, str]]:
     """Imports that fail when they are reached, each with a message.
 
-    `importable` are the modules of the sandbox, None if they are not known; `servers` are the names of the servers;
+    `importable` are the modules of the sandbox, None if they are not known; `catalog` has the servers and tools;
     `why_no_skill` and `is_saved` are as for `Preflight`.
     """
     texts = [it.value for it in reading.nodes if isinstance(it, ast.Constant) and isinstance(it.value, str)]
@@ -64,12 +72,12 @@ def failing_imports(
     for node in reading.nodes:
         if not isinstance(node, _Import):
             continue
-        message = _member_problem(node)
+        message = _member_problem(node, catalog)
         if not message and not saves_skills:
             message = next(filter(None, map(why_no_skill, _imported_skills(node))), "")
         if not message and not changes_finders:
             missing = next((name for name in imported_modules(node) if name and is_missing(name.partition(".")[0])), "")
-            message = missing and f"no module named {missing!r}: {_in_place_of(missing, servers)}"
+            message = missing and f"no module named {missing!r}: {_in_place_of(missing, node, catalog)}"
         if message:
             yield node, message
 
@@ -83,12 +91,20 @@ def shadowed_imports(reading: Reading, is_saved: Callable[[str], bool]) -> Itera
                     yield node, shadowed_module(name)
 
 
-def _in_place_of(name: str, servers: Collection[str]) -> str:
-    """Advice for a missing module: a server with its name, or where else to look."""
+def _in_place_of(name: str, node: _Import, catalog: Catalog) -> str:
+    """Advice for a missing module: a tool or a server with its name, or where else to look."""
     root = name.partition(".")[0]
+    members = [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+    if found := next((it for member in members or [""] if (it := imports_of([name, member], catalog))), ""):
+        return f"write: {found}"
+    if root in _MCP_MODULES:
+        return TOOLS_ARE_FUNCTIONS
     advice = on_module(name, _STANDARD_LIBRARY_ONLY)
+    if found := fitting_tools(root, catalog):
+        return f"{(advice or _STANDARD_LIBRARY_ONLY).partition('; call a tool')[0]}; or a tool: {found}"
     word = root.lower().removesuffix("_sdk").removesuffix("_client")
-    if near := [server for server in servers if word in server.lower().split("_")][:_MAX_SERVERS]:
+    near = [server.name for server in catalog.servers if word in server.name.lower().split("_")][:_MAX_SERVERS]
+    if near:
         return f"{advice or _STANDARD_LIBRARY_ONLY}; {' or '.join(f'servers.{server}' for server in near)} may do it"
     own = f"a module saved as /workspace/{root}.py could be imported"
     return advice or f"{_STANDARD_LIBRARY_ONLY}; search_tools finds tools; {own}"
@@ -101,13 +117,17 @@ def _imported_skills(node: _Import) -> list[str]:
     return [module.split(".")[1] for module in imported_modules(node) if module.startswith("skills.")]
 
 
-def _member_problem(node: _Import) -> str:
+def _member_problem(node: _Import, catalog: Catalog) -> str:
     if not isinstance(node, ast.ImportFrom) or node.level or node.module not in _MEMBERS:
         return ""
     members = _MEMBERS[node.module]
     for alias in node.names:
         if alias.name != "*" and alias.name not in members and not alias.name.startswith("_"):
             meant = similar_name(alias.name, members)
-            hint = f"did you mean {meant!r}?" if meant else f"it has {', '.join(members)}"
+            hint = (
+                f"did you mean {meant!r}?"
+                if meant
+                else advice_on_member(alias.name, catalog) or f"it has {', '.join(members)}"
+            )
             return f"no {alias.name!r} in {node.module}; {hint}"
     return ""

@@ -14,6 +14,7 @@ from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.resources import ServerResources
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import UpstreamState
+from codemode_server.executions.preflight.guesses import advice_on_member
 from codemode_server.executions.preflight.reading import Reading
 from codemode_server.sandbox.guest.source import bound_by
 from codemode_server.sandbox.importable import TOOL_MODULES
@@ -129,7 +130,9 @@ class Names:
         try:
             server = self._catalog.server(path[0])
         except UnknownTool as error:
-            self.unknown.append(Unknown(node, str(error), is_sure=True))
+            guess = advice_on_member(path[-1], self._catalog)
+            message = str(error).partition(";")[0] + f"; {guess}" if guess else str(error)
+            self.unknown.append(Unknown(node, message, is_sure=True))
             return True
         try:
             if len(path) > 1 and not server.has_member(path[1]):

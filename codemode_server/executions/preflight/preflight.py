@@ -125,15 +125,15 @@ class Preflight(OwnsTasks):
 
     async def _findings(self, code: str, context: CheckContext) -> tuple[list[Finding], tuple[str, ...]]:
         """The findings, and the modules of servers and tools that the program imports."""
-        from codemode_server.executions.preflight.findings import FENCE, Findings, syntax_findings
+        from codemode_server.executions.preflight.findings import Findings, syntax_findings
         from codemode_server.executions.preflight.imports import imported_tools
         from codemode_server.executions.preflight.reading import read
 
         is_large, catalog = len(code) > _LARGE, self._catalog()
         reading = await _worked(is_large, read, code)
         if reading is None:
-            is_read = ("servers" in code or FENCE in code) and len(code) <= _MAX_BROKEN
-            return (await _worked(True, syntax_findings, code, catalog) if is_read else []), ()
+            is_short = len(code) <= _MAX_BROKEN
+            return (await _worked(True, syntax_findings, code, catalog) if is_short else []), ()
         own = await _worked(is_large, Findings, reading, catalog, context)
         found = await _worked(is_large, own.all)
         if own.calls:

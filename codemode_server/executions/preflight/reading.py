@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import islice
 
 from codemode_server.sandbox.guest.await_rule import last_name
-from codemode_server.sandbox.guest.source import await_gathers, bound_by, flush_left, is_main_check
+from codemode_server.sandbox.guest.source import await_gathers, bound_by, is_main_check
 
 MAX_CHARACTERS = 64 * 1024
 """Longer programs are not checked: nobody writes one by hand, and parsing holds everything else up."""
@@ -60,7 +60,7 @@ def read(code: str) -> Reading | None:
     if len(code) > MAX_CHARACTERS or sum(map(code.count, _BEFORE_A_NODE)) > MAX_NODES:
         return None
     try:
-        return Reading(flush_left(code))
+        return Reading(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -18,6 +18,8 @@ from codemode_server.text import clean_line
 
 MAX_META_CHARACTERS = 500_000
 """The maximum that Claude Code lets a tool ask for: `limits` cut a long answer, and the host doesn't cut it again."""
+_LARGE_CHARACTERS = 2_048
+"""A text of this size that has to be parsed holds the event loop up for about 10 ms."""
 _LINES = {"type": "array", "items": {"type": "string"}}
 _RESULT: dict[str, Any] = {
     "type": "object",
@@ -46,7 +48,7 @@ _RESULT: dict[str, Any] = {
 
 class ExecuteCodeArguments(ToolArguments):
     code: Annotated[str | None, Field(min_length=1)] = None
-    description: Annotated[str | None, Field(max_length=1_000)] = None
+    description: str | None = None
     resume: Annotated[str | None, Field(min_length=1, max_length=100)] = None
     dry_run: bool | None = None
     apply: Annotated[str | None, Field(min_length=1, max_length=100)] = None
@@ -113,7 +115,7 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
         execution = await executions.apply(name, context.request, timeout_s=timeout_s, host=host)
     elif execution is None and arguments.code is not None:
         execution = executions.start(
-            arguments.code,
+            await _program(arguments.code),
             context.request,
             timeout_s=timeout_s,
             host=host,
@@ -132,6 +134,13 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
     is_long = len(outcome.stdout) + len(outcome.stderr) > LARGE_BYTES or is_large(outcome.value)
     answer = await run_sized(is_long, program_answer, execution, limits, context.request.redactor)
     return replace(answer, execution=execution)
+
+
+async def _program(text: str) -> str:
+    """The program, out of what a model may have put around it."""
+    from codemode_server.executions.program_text import as_python, may_hold_program
+
+    return await run_sized(len(text) > _LARGE_CHARACTERS, as_python, text) if may_hold_program(text) else text
 
 
 META_TOOL = MetaToolSpec(

@@ -21,15 +21,19 @@ TMP_IS_THE_SANDBOX_S = (
     "/tmp here is the sandbox's own and empty at each start (files in /workspace stay); "  # noqa: S108
     "a file of the user is read by a server's tool (search_tools)"
 )
-NO_TOOL_FILES = "tools are not files in programs: from servers.<server> import <tool>; read_tool shows their source"
-NO_SKILL_FILES = (
-    "skills are no folder in programs: from skills.<name> import <name>; open('/skills/<name>.py', 'w') saves one; "
-    "list_dir('/skills') lists them"
+NO_TOOL_FILES = (
+    "tools are modules: from servers.<server> import <tool>; os.listdir('/servers/<server>') has their names, and "
+    "open('/servers/<server>/<tool>.py') their source"
 )
-_NETWORK_MODULES = ("requests", "httpx", "aiohttp", "urllib3", "ssl", "websockets", "paramiko", "boto3")
+NO_SKILL_FILES = (
+    "skills are modules: from skills.<name> import <name>; open('/skills/<name>.py', 'w') saves one; "
+    "os.listdir('/skills') lists them"
+)
+TOOLS_ARE_FUNCTIONS = "tools are functions: from servers.<server> import <tool> (search_tools finds it)"
+NETWORK_MODULES = ("requests", "httpx", "aiohttp", "urllib3", "ssl", "websockets", "paramiko", "boto3")
 _INSTEAD = {
-    "pandas": "csv, statistics, sqlite3 and collections cover much of what pandas does",
-    "numpy": "math, statistics, random and array cover much of what numpy does",
+    "pandas": "write rows = list(csv.DictReader(file)), and use statistics, sqlite3 and collections.Counter",
+    "numpy": "write [f(x) for x in values], and use math, statistics (mean, stdev, linear_regression) and random",
     "yaml": "there is no YAML parser, but json and tomllib; a server may have a tool that reads YAML",
     "dateutil": "datetime.fromisoformat and zoneinfo cover much of what dateutil does",
     "pytz": "use zoneinfo",
@@ -37,6 +41,7 @@ _INSTEAD = {
     "lxml": "use xml.etree.ElementTree or html.parser",
 }
 _TOOL_MODULES = ("client", "codemode", "servers", "skills", "tool_discovery", "workflows")
+PACKAGES = ("servers", "codemode", "skills")
 _LONGEST_MODULE = 30
 _LEAST_SIMILARITY = 0.75
 _VARIABLES = """
@@ -61,10 +66,14 @@ _DEFINING_MODULES = {
 }
 
 
-def starts_fresh(last: str) -> str:
-    """The hint for a name that an earlier program may have had; `last` is the name of the last result, or empty."""
-    found = f'the last result is results["{last}"] (from codemode import results)' if last else ""
-    return f"each program starts fresh, with no name of an earlier one; {found or 'only files in /workspace stay'}"
+def starts_fresh(last: str, content: str = "") -> str:
+    """The hint for a name that an earlier program may have had; `last` is the name of the last result, or empty, and
+    `content` what that holds."""
+    if last:
+        found = f'the last result is results["{last}"] (from codemode import results){content and f": {content}"}'
+    else:
+        found = "only files in /workspace stay"
+    return f"each program starts fresh, with no name of an earlier one; {found}"
 
 
 def tool_for_module(server: str, tool: str) -> str:
@@ -84,7 +93,7 @@ def shadowed_module(name: str) -> str:
 def on_module(name: str, reason: str) -> str | None:
     """Advice for a missing module, with the reason where that helps; None if nothing is known."""
     root = name.partition(".")[0]
-    if root in _NETWORK_MODULES:
+    if root in NETWORK_MODULES:
         return NO_NETWORK
     if root in _INSTEAD:
         return f"{reason}; {_INSTEAD[root]}"
@@ -109,5 +118,7 @@ def import_of(name: str, *, is_module: bool) -> str:
         return f"from codemode import {name}"
     if name in _DEFINING_MODULES:
         return f"from {_DEFINING_MODULES[name]} import {name}"
+    if is_module and name in PACKAGES:
+        return f"import {name}"
     is_known = name in sys.stdlib_module_names and not name.startswith("_") and name not in _VARIABLES.split()
     return f"import {name}" if is_module and is_known else ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import operator
 import sys
 from collections.abc import Callable, Generator
@@ -146,6 +147,11 @@ for _name, _function in _USES.items():
 async def finish(value: Any) -> Any:
     """Like `resolve`, for async code; `source` puts it where an `await` was forgotten."""
     return await value if isinstance(value, PendingCall) else value
+
+
+def awaitable(value: Any) -> Any:
+    """The value for an `await` of the program: one that can't be awaited, such as a result, is its own result."""
+    return value if inspect.isawaitable(value) else finish(value)
 
 
 def plain_arguments(title: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,8 @@ import os
 import pathlib
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -32,6 +33,8 @@ from .value_descriptions import MAX_ITEMS, SAMPLES, UNKNOWN, listed, nearest_key
 _MAX_HINT = 500
 _MAX_NAME = 40
 _GUEST = __file__.rpartition("/")[0]
+_ENVELOPE = ("content", "structuredContent", "structured_content", "data", "result", "isError", "is_error")
+"""Members of results in MCP's clients."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -49,7 +52,7 @@ def _mend(error: BaseException) -> str:
         is_await = "outside async function" in message
         return "write `async def`, or call without `await`: plain functions get the result itself" if is_await else ""
     if isinstance(error, NameError):
-        return _of_name(error, Place(error).names())
+        return _of_name(error, Place(error))
     if hint := _of_the_sandbox(error) or _of_forgotten_await(error, message):
         return hint
     if isinstance(error, KeyError) and error.args:
@@ -88,6 +91,8 @@ def _of_forgotten_await(error: BaseException, message: str) -> str:
 def _of_key(key: Any, place: Place) -> str:
     value = place.subscripted(lacking=key)
     if isinstance(value, dict) and key not in value:
+        if plain_result := _of_envelope(key, value, place):
+            return plain_result
         near = nearest_key(key, value)
         return f"{place.text or 'it'} is {shape(value)}{f'; did you mean {near!r}?' if near else ''}"
     return ""
@@ -102,6 +107,8 @@ def _of_attribute(name: str | None, value: Any, place: Place) -> str:
         return "await it first"
     if isinstance(value, Stub):
         return advice.tool_for_module(value._server, value._name) or value.how_to_call
+    if plain_result := _of_envelope(name, value, place):
+        return plain_result
     if isinstance(value, dict):
         if name in value:
             return f'results are plain dicts: write ["{name}"] for .{name}'
@@ -115,8 +122,26 @@ def _of_attribute(name: str | None, value: Any, place: Place) -> str:
     return f"{place.text or 'it'} is {shape(value)}" if isinstance(value, File) or value is None else ""
 
 
+def _of_envelope(key: Any, value: Any, place: Place) -> str:
+    """For `result.content[0].text` and the like: a result is its value, without an envelope."""
+    if (
+        key not in _ENVELOPE
+        or not isinstance(value, (dict, list, str, int, float))
+        or isinstance(value, (Blocks, Fields))
+    ):
+        return ""
+    name = place.text or "the result"
+    return (
+        ""
+        if isinstance(value, dict) and key in value
+        else f"results are plain values: write {name}, which is {shape(value)}"
+    )
+
+
 def _of_value(value: Any, key: Any, place: Place) -> str:
     """For a list or a text that was used like a dict."""
+    if plain_result := _of_envelope(key, value, place):
+        return plain_result
     name = place.text or "it"
     way = way_to_read(name, value, key)
     return f"{name} is {shape(value)}{f'; {way}' if way else ''}"
@@ -173,21 +198,28 @@ def _of_the_sandbox(error: BaseException) -> str:
     return _of_path(error.filename, is_missing=error.errno == errno.ENOENT)
 
 
-def _of_name(error: NameError, defined: Iterable[str]) -> str:
-    """Advice for an undefined name; `defined` are the names where it was used."""
+def _of_name(error: NameError, place: Place) -> str:
+    """Advice for an undefined name."""
     name = error.name
     if not name or isinstance(error, UnboundLocalError):
         return ""
-    if wanted := advice.import_of(name, is_module=True):
+    if wanted := advice.import_of(name, is_module=place.has_attribute_of(name) or name in advice.PACKAGES):
         return f"write: {wanted}"
-    meant = similar_name(name, defined) or similar_name(name, (known for known in dir(builtins) if known.islower()))
-    return f"did you mean {meant!r}?" if meant else advice.starts_fresh(_last_result())
+    meant = similar_name(name, place.names()) or _mistyped_builtin(name)
+    return f"did you mean {meant!r}?" if meant else advice.starts_fresh(*_last_result())
 
 
-def _last_result() -> str:
-    """The name of the last value stored in this session, or empty."""
-    values = [name for name in sys.modules["codemode"].results if "/" not in name]
-    return values[-1] if values else ""
+def _mistyped_builtin(name: str) -> str:
+    """The builtin that is misspelt; `ids`, `orders` and `sum1` are rather names of an earlier program."""
+    names = [it for it in dir(builtins) if it.islower() and abs(len(it) - len(name)) < 2 and it != name.rstrip("s")]
+    return next(iter(get_close_matches(name, names, 1, 0.75)), "") if name.isalpha() else ""
+
+
+def _last_result() -> tuple[str, str]:
+    """The name of the last value stored in this session, and what it is; both empty if there is none."""
+    results = sys.modules["codemode"].results
+    values = [name for name in results if "/" not in name]
+    return (values[-1], shape(results[values[-1]])) if values else ("", "")
 
 
 def _of_path(written: object, *, is_missing: bool = True) -> str:
@@ -272,6 +304,11 @@ class Place:
     def key(self) -> Any:
         node = self._node()
         return self.value(node.slice) if isinstance(node, ast.Subscript) else UNKNOWN
+
+    def has_attribute_of(self, name: str) -> bool:
+        """True if the program reads an attribute of this name, as of a module."""
+        nodes = (node.value for node in ast.walk(self._tree) if isinstance(node, ast.Attribute))
+        return any(isinstance(node, ast.Name) and node.id == name for node in nodes)
 
     def names(self) -> list[str]:
         """The names that were defined there."""

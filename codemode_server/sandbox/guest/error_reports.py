@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ _MAX_CHAIN = 4
 _MAX_FRAMES = 4
 _MAX_LINE = 160
 _MAX_GROUP = 5
+_SUGGESTION = re.compile(r"\. (?:Did you|Or did you)[^\n]*\Z")
 
 
 def describe(error: BaseException) -> dict[str, Any]:
@@ -29,8 +31,8 @@ def describe(error: BaseException) -> dict[str, Any]:
     if isinstance(error, MemoryError) and "too complex to parse" in str(error):
         kind = "SyntaxError"  # memory has nothing to do with it
     shown, hint = "\n".join(_text_lines(own, 0)).replace(source.BODY_NAME, "<module>").strip(), mend(error)
-    if hint.replace("did you mean ", "Did you mean: ") in shown:
-        hint = ""  # Python has found the same name
+    if isinstance(error, NameError) and hint:
+        shown = _SUGGESTION.sub("", shown)  # Python's own may be a builtin or a module that only looks alike
     return {
         "type": kind,
         "message": _shortened(_message(error), _MAX_TEXT),

@@ -95,6 +95,9 @@ class Link:
         self.wait: Callable[[Future[Any]], Any] = self._pump_until_done
         """Blocks until a future is done and gives its result; each backend has its own way to block."""
         self.call_bytes = 2**62
+        self.call_count = 0
+        self.call_characters = 0
+        """Characters of the arguments of all calls, and of their answers."""
 
     def limit(self, limits: dict[str, Any]) -> None:
         """Take the limits of the `run` frame."""
@@ -128,6 +131,8 @@ class Link:
         """
         if len(arguments_json) > self.call_bytes or _bytes(arguments_json) > self.call_bytes:
             self.exceed("limits.call_bytes")
+        self.call_count += 1
+        self.call_characters += len(arguments_json)
         more = {**({"raw": True} if raw else {}), **({"forms": forms} if forms else {})}
         head = to_json({"op": "call", "server": server, "tool": tool, **more})
         return self._post(self._calls, f'{head[1:-1]},"arguments":', arguments_json)
@@ -201,6 +206,8 @@ class Link:
         if text is None:
             return False
         reply = _DECODER.decode(text)
+        if reply["id"] in self._calls.unanswered:
+            self.call_characters += len(text)
         del text
         future = self._waiting.pop(reply["id"], None)
         for window in (self._calls, self._questions):

@@ -34,6 +34,7 @@ from .value_descriptions import is_json
 from .values import Unfinished, resolve
 
 FOLDER = "/workspace"
+_CHARACTERS_PER_TOKEN = 4
 
 
 PROGRAM_FILES: set[str] = {PROGRAM_FILE}
@@ -64,7 +65,7 @@ class _Package(types.ModuleType):
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *self.__all__})
+        return sorted(self.__all__)
 
 
 class _Skill(types.ModuleType):
@@ -72,6 +73,17 @@ class _Skill(types.ModuleType):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
+
+
+class _Listing:
+    """What `pkgutil.iter_modules(servers.__path__)` asks for the members of a package."""
+
+    def __init__(self, modules: HostModules, package: str) -> None:
+        self._modules = modules
+        self._package = package
+
+    def iter_modules(self, prefix: str = "") -> list[tuple[str, bool]]:
+        return [(prefix + name, self._package == "servers") for name in self._modules.names(self._package)]
 
 
 class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -94,14 +106,22 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Take in what the host sent with the program; a package's names may be missing."""
         self._descriptions.update(descriptions)
 
-    def source(self, skill: str) -> str:
-        """The text of a skill; raises `FileNotFoundError` if there is none."""
+    def source(self, module: str) -> str:
+        """The text of a skill or tool; raises `FileNotFoundError` if there is none."""
         try:
-            description = self.description(f"skills.{skill}")
+            description = self.description(module)
         except ImportError as error:
-            raise FileNotFoundError(errno.ENOENT, str(error), f"/skills/{skill}.py") from None
+            raise FileNotFoundError(errno.ENOENT, str(error), f"/{_file_of(module)}") from None
         text: str = description.get("source", "")
         return text
+
+    def listed(self, package: str) -> list[str]:
+        """The members of `servers`, of a server or of `skills` as a folder has them; raises `FileNotFoundError`."""
+        try:
+            names = self.names(package)
+        except ImportError as error:
+            raise FileNotFoundError(errno.ENOENT, str(error), f"/{package.replace('.', '/')}") from None
+        return [*names] if package == "servers" else [f"{name}.py" for name in names]
 
     def forget(self, skill: str) -> None:
         """Ask the host anew for a skill that was saved."""
@@ -136,6 +156,8 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             package.Resources = sys.modules["codemode"].__resources__
             package.ToolError = ToolError
             package.File = File
+        package.__path__ = [f"/{spec.name.replace('.', '/')}"]
+        sys.path_importer_cache[package.__path__[0]] = _Listing(self, spec.name)  # type: ignore[assignment]
         return package
 
     def exec_module(self, module: types.ModuleType) -> None:
@@ -219,14 +241,24 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
         program to start from), `effect` is reads,
         writes or destroys."""
         asked = {"query": query, "detail_level": detail_level, "server": server, "limit": limit, "effect": effect}
-        return list(link.ask("search", ValueError, **asked))
+        found = list(link.ask("search", ValueError, **asked))
+        return [it["name"] for it in found] if detail_level == "name_only" else found
 
     def call_mcp_tool(name: str, arguments: dict[str, Any] | None = None, type: Any = None) -> Any:  # noqa: A002
-        """Call `mcp__<server>__<tool>`."""
-        server, _, tool = name.removeprefix("mcp__").partition("__")
+        """Call `<server>.<tool>`, `<server>__<tool>` or `mcp__<server>__<tool>`."""
+        server, _, tool = name.removeprefix("mcp__").replace("__", ".", "." not in name).partition(".")
         if not tool:
-            raise ValueError(f"{name!r} is not of the form mcp__<server>__<tool>")
+            raise ValueError(f"{name!r} names no server; write <server>.<tool>, as search_tools finds them")
         return calls.call(server, tool, arguments or {}, sys._getframe(1))
+
+    class Client:
+        """The calls of this program."""
+
+        call_tool = staticmethod(call_mcp_tool)
+        call_count = property(lambda _: link.call_count)
+        total_tokens = property(
+            lambda _: link.call_characters // _CHARACTERS_PER_TOKEN, doc="Those of calls: estimated."
+        )
 
     _module(
         "codemode",
@@ -242,11 +274,11 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
         __resources__=functools.partial(Resources, calls),
     )
     _module("tool_discovery", "Another name for codemode.search_tools.", search_tools=search_tools)
-    _module("client", "Calls by the name that MCP hosts give to tools.", call_mcp_tool=call_mcp_tool)
+    _module("client", "Calls by the name that MCP hosts give to tools.", call_mcp_tool=call_mcp_tool, get_client=Client)
     json.JSONEncoder.default = _json_default  # type: ignore[assignment,method-assign]
     json.loads = _lenient(json.loads)
     host_modules = HostModules(link)
-    link.skill_files = SkillFiles(link, host_modules.source, host_modules.forget)
+    link.skill_files = SkillFiles(link, host_modules.source, host_modules.forget, host_modules.listed)
     link.skill_files.install()
     sys.meta_path.insert(0, host_modules)
     sys.meta_path.append(LastModules(advice))

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import repetition, source
 from .attachments import hint_on
-from .calls import Calls, ToolError, finish
+from .calls import Calls, ToolError, awaitable, finish
 from .earlier_programs import Results, begin_checkpoints
 from .error_reports import describe
 from .link import PROGRAM_FILE, LimitPassed, Link, to_json
@@ -78,7 +78,7 @@ class _Program:
     """A program's namespace and hooks."""
 
     def __init__(self, code: str, run_async: Callable[[Any], Any]) -> None:
-        self._code = source.flush_left(code)
+        self._code = code
         self._run_async = run_async
         self._value: Any = None
         self._module = types.ModuleType("__main__")
@@ -91,6 +91,7 @@ class _Program:
         for name, hook in {
             source.VALUE_HOOK: self._take_value,
             source.FINISH_HOOK: finish,
+            source.AWAIT_HOOK: awaitable,
             source.STAR_HOOK: self._import_star,
             "ToolError": ToolError,  # `except ToolError` is what a program writes, with or without an import
             "input": _no_input,

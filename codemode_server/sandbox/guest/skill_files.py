@@ -1,4 +1,5 @@
-"""The files of /skills, which is no folder: what a program writes there goes to the host whole.
+"""Paths of programs that no folder has: /skills, whose files go to the host whole, /servers, whose files are the
+tools, and /state, which is /workspace/state.
 
 `open('/skills/triage.py', 'w')` collects the text, and closing the file saves it; reading gives the text that an import
 would run. Nothing else of a file system is there.
@@ -10,6 +11,7 @@ import builtins
 import functools
 import io
 import os
+import re
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -18,37 +20,57 @@ from .link import Link
 from .replacements import replace_members
 
 _FOLDER = "/skills"
+_STATE = "/state/"
+_TOOLS = re.compile(r"/(servers/[^/]+/[^/]+)\.py")
+_PACKAGES = re.compile(r"/(servers(?:/[^/]+)?|skills)/*")
+_BY_PATH = ("stat", "lstat", "scandir", "remove", "unlink", "rename", "replace", "rmdir")
 _open = io.open
 
 
 class SkillFiles:
     """The skills as a program saves and opens them."""
 
-    def __init__(self, link: Link, source: Callable[[str], str], forget: Callable[[str], None]) -> None:
-        """`source` gives the text of a skill by name, `forget` has the next import ask for it anew."""
+    def __init__(
+        self,
+        link: Link,
+        source: Callable[[str], str],
+        forget: Callable[[str], None],
+        listed: Callable[[str], list[str]],
+    ) -> None:
+        """`source` gives the text of a module, `forget` has the next import ask for it anew, `listed` gives the files
+        of a package."""
         self._link = link
         self._source = source
         self._forget = forget
+        self._listed = listed
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
         self._failures: list[Exception] = []
         """Errors of files that Python closed, since the program had no name for them."""
 
     def install(self) -> None:
-        """Let `open` and `os.mkdir` find the folder, as programs make folders before they write."""
-        mkdir = os.mkdir
+        """Let `open`, `os.listdir` and `os.mkdir` find the folders, as programs make folders before they write."""
+        mkdir, listdir = os.mkdir, os.listdir
 
         def open_but_skills(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
             if not isinstance(file, int) and (name := self.name_of(file)):
                 return self.open(name, mode)
-            return _open(file, mode, *arguments, **options)
+            if isinstance(file, (str, os.PathLike)) and (tool := _TOOLS.fullmatch(os.fspath(file))):
+                return io.StringIO(self._source(tool[1].replace("/", ".")))
+            return _open(_real(file), mode, *arguments, **options)
+
+        def listdir_but_tools(path: Any = ".") -> list[str]:
+            package = _PACKAGES.fullmatch(path if isinstance(path, str) else str(path))
+            return self._listed(package[1].replace("/", ".")) if package else listdir(_real(path))
 
         def mkdir_but_skills(path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
             if dir_fd is not None:
                 mkdir(path, mode, dir_fd=dir_fd)
             elif _absolute(path) not in ("/", _FOLDER):
-                mkdir(path, mode)
+                mkdir(_real(path), mode)
 
-        replace_members(os, mkdir=mkdir_but_skills)
+        replace_members(os, mkdir=mkdir_but_skills, listdir=listdir_but_tools)
+        for name in _BY_PATH:
+            replace_members(os, **{name: _with_real_paths(getattr(os, name))})
         replace_members(io, open=open_but_skills)
         replace_members(builtins, open=open_but_skills)
 
@@ -61,7 +83,7 @@ class SkillFiles:
         """The file of a skill; only whole files are read and written."""
         is_binary = "b" in mode
         if set(mode) - set("bt") == {"r"}:
-            source = self._source(name)
+            source = self._source(f"skills.{name}")
             return io.BytesIO(source.encode()) if is_binary else io.StringIO(source)
         if set(mode) - set("bt") not in ({"w"}, {"x"}):
             raise ValueError(f"/skills/{name}.py is read or written whole: open it with 'r' or 'w', not {mode!r}")
@@ -123,3 +145,23 @@ def _absolute(path: Any) -> str:
         return os.path.abspath(text) if "skills" in text or not text.strip("./") else ""  # noqa: PTH100 - no links
     except (TypeError, ValueError):
         return ""
+
+
+def _real(path: Any) -> Any:
+    """The path in /workspace that one below /state means."""
+    text = path if isinstance(path, (str, int)) or not isinstance(path, os.PathLike) else os.fspath(path)
+    is_state = isinstance(text, str) and f"{text}/".startswith(_STATE)
+    return f"/workspace{text}" if is_state else path
+
+
+def _with_real_paths(function: Any) -> Any:
+    """A function of `os` that knows /state; the standard library still finds what the function supports."""
+
+    @functools.wraps(function)
+    def with_real_paths(*paths: Any, **options: Any) -> Any:
+        return function(*map(_real, paths), **options)
+
+    for supported in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
+        if function in supported:
+            supported.add(with_real_paths)
+    return with_real_paths

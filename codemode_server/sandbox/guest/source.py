@@ -5,20 +5,20 @@ Four small changes to the syntax tree, none of which moves a line:
 * a last expression hands its value to the runner;
 * only where the program returns at top level, its body becomes a function that declares all its names global;
 * where the program gathers and awaits nothing, `gather` is awaited (see `await_gathers`);
-* in async code, a call of a tool whose value is used is awaited (see `await_rule`).
+* in async code, a call of a tool whose value is used is awaited (see `await_rule`), and `await` also takes values.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 import types
 
 from .await_rule import CallUses, awaits, own_nodes
 
 VALUE_HOOK = "__codemode_value__"
 FINISH_HOOK = "__codemode_finish__"
+AWAIT_HOOK = "__codemode_await__"
 STAR_HOOK = "__codemode_star__"
 BODY_NAME = "__codemode_body__"
 _GATHER = frozenset(["asyncio.gather", "gather"])
@@ -52,12 +52,6 @@ def compile_skill(text: str, filename: str) -> types.CodeType:
     tree = _awaiting(text, filename)
     ast.fix_missing_locations(tree)
     return compile(tree, filename, "exec", dont_inherit=True)
-
-
-def flush_left(code: str) -> str:
-    """The program without the indentation that all of it has, as when it was taken out of a longer text."""
-    first = next((line for line in code.splitlines() if line.strip()), "")
-    return textwrap.dedent(code) if first[:1] in (" ", "\t") else code
 
 
 def is_coroutine_code(code: types.CodeType) -> bool:
@@ -175,8 +169,11 @@ def _awaiting(text: str, filename: str) -> ast.Module:
     tree = ast.parse(text, filename)
     await_gathers(tree)
     uses = CallUses(tree)
+    own_awaits = [node for node in ast.walk(tree) if isinstance(node, ast.Await)]
     for call in uses.forgotten_awaits():
         replace_node(uses.parents[call], call, ast.copy_location(ast.Await(_hook(FINISH_HOOK, call)), call))
+    for node in own_awaits:
+        node.value = ast.copy_location(_hook(AWAIT_HOOK, node.value), node.value)
     return tree
 
 

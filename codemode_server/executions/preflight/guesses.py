@@ -1,0 +1,145 @@
+"""Names of tools as models guess them, such as `tools.u.x`, `mcp__u__x`, `client.call_tool("u.x")`, `from u import x`;
+and texts in another language. Each is answered with the line of Python to write.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+from codemode_server.catalog.catalog import Catalog, Server
+from codemode_server.sandbox.guest.advice import (
+    CODEMODE_NAMES,
+    NETWORK_MODULES,
+    NO_NETWORK,
+    NO_PROCESSES,
+    PACKAGES,
+    TOOLS_ARE_FUNCTIONS,
+)
+
+_ROOTS = frozenset(
+    [*("servers", "tools", "tool", "mcp", "mcp_client", "mcp_tools", "client", "session", "functions", "codemode")]
+)
+"""Names that programs reach tools by, of which each program has none but those it imports."""
+_CALLERS = re.compile(r"call|invoke|tool|execute|run|request", re.IGNORECASE)
+_SEPARATOR = re.compile(r"__|[./:]")
+_NOT_A_WORD = re.compile(r"[\W_]")
+_MAX_IMPORTS = 3
+_MAX_WORDS = 200
+_META_TOOLS = {
+    "list_dir": "in a program: import servers; dir(servers), dir(servers.<server>)",
+    "read_tool": "in a program: help(<tool>), or search_tools(query, detail_level='full') of codemode",
+    "execute_code": "the program runs already: write its lines here",
+}
+_INSTEAD = {
+    "write: import os; os.listdir('/servers') or os.listdir('/workspace'), open('/workspace/…').read()": (
+        "ls cat pwd cd head tail find grep mkdir rm cp mv touch echo tree sed awk wc chmod"
+    ),
+    "only the standard library is there, and nothing can be installed": (
+        "pip pip3 npm npx yarn uv uvx apt apt-get brew conda"
+    ),
+    NO_NETWORK: "curl wget ssh",
+    NO_PROCESSES: "sh bash sudo which env export whoami uname ps kill git docker node python python3 make source",
+}
+_COMMANDS = {command: advice for advice, commands in _INSTEAD.items() for command in commands.split()}
+_COMMAND = re.compile(r"\A\s*(?:[$#!%]+ ?)?([a-z][\w-]*)(?:(\s*)\Z|[ \t]+(?!=|[+*/<>%]\s|(?:in|is|and|or)\b)\S|\s*\n)")
+_NOT_ALONE = frozenset(
+    ["head", "tail", "find", "tree", "echo", "source", "make", "node", "which", "env", "export", "touch"]
+)
+"""Commands that programs use as names of variables, too."""
+_FITTING = {
+    "fetch|http|url|web_?page|crawl|scrape|download|browse": NETWORK_MODULES,
+    "sql|csv|excel|spreadsheet|data_?frame|pandas": ("pandas", "polars"),
+    "calculat|math|statistic|matrix": ("numpy", "scipy"),
+}
+"""Names of tools that do what modules do which programs lack."""
+_PYTHON_LINE = re.compile(
+    r"^[ \t]*(?:from [\w.]+ import |import [\w., ]+$|(?:async )?def \w|print\(|elif )", re.MULTILINE
+)
+_OTHER_LANGUAGE = re.compile(
+    r"^\s*(?:(?:export\s+)?(?:const|let|var|interface|async function|function)\b|//|/\*|#include|<[?!/a-z]"
+    r"|import\s+(?:[\w*{][^'\"\n]*from\s+)?['\"]|(?:SELECT|INSERT\s+INTO|UPDATE\s.+\bSET|DELETE\s+FROM|CREATE)\b)"
+    r"|=>|\brequire\(|console\.log|\}\s*(?:else|catch|finally)\b|&&|\|\||;\s*\}",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line of JavaScript, TypeScript, SQL, C or HTML, none of which Python can parse."""
+
+
+def imports_of(guesses: Iterable[str], catalog: Catalog) -> str:
+    """The imports of the tools, or of the server, that guessed names stand for: each dotted, or with `__`; or empty."""
+    whole = list(guesses)
+    words = [word for guess in whole for word in dict.fromkeys([guess, *_SEPARATOR.split(guess)]) if word]
+    folded = {_folded(server.name): server for server in catalog.servers}
+    named = [server for word in words if (server := folded.get(_folded(word)))]
+    for word in reversed(words):
+        tools = _tools_named(word, named or catalog.servers)
+        if tools:
+            return " or ".join(tools[:_MAX_IMPORTS])
+    return f"from servers import {named[-1].name}" if named else ""
+
+
+def _tools_named(word: str, servers: Iterable[Server]) -> list[str]:
+    exact = [tool for server in servers if (tool := server.by_name.get(word))]
+    wanted = _folded(word)
+    tools = exact or [tool for server in servers for tool in server.tools if _folded(tool.name) == wanted]
+    return [tool.import_line for tool in tools]
+
+
+def _folded(name: str) -> str:
+    return _NOT_A_WORD.sub("", name).lower()
+
+
+def advice_on_member(name: str, catalog: Catalog) -> str:
+    """Advice for a name that `servers` or `codemode` does not have; empty if nothing else has it."""
+    if name in _META_TOOLS:
+        return f"{name} is a tool beside execute_code; {_META_TOOLS[name]}"
+    if name in CODEMODE_NAMES:
+        return f"write: from codemode import {name}"
+    return f"write: {found}" if (found := imports_of([name], catalog)) else ""
+
+
+def advice_on_name(path: ast.expr, call: ast.Call | None, catalog: Catalog) -> str:
+    """Advice for an undefined name; `path` is the longest `name.a.b` that begins with it, `call` what calls that."""
+    parts = ast.unparse(path).split(".")
+    root, last = parts[0], parts[-1]
+    if root in _META_TOOLS:
+        return advice_on_member(root, catalog)
+    if root in catalog.by_name:
+        return f"write: from servers import {root}"
+    texts: list[str] = []
+    if call is not None and _CALLERS.search(last):
+        values = [*call.args[:2], *(keyword.value for keyword in call.keywords[:4])]
+        texts = [it.value for it in values if isinstance(it, ast.Constant) and isinstance(it.value, str)]
+    is_guess = root in _ROOTS or "__" in root or _CALLERS.search(root) or "_" in last.strip("_")
+    guesses = [*parts, *texts] if is_guess else [root, last] if imports_of([root], catalog) else []
+    found = imports_of(guesses or [root], catalog)
+    if found:
+        return f"write: {found}"
+    if root in PACKAGES:
+        return f"write: import {root}"
+    return TOOLS_ARE_FUNCTIONS if root in _ROOTS or texts else ""
+
+
+def other_language(text: str, catalog: Catalog, undefined: str = "") -> str:
+    """A line for a text that is no Python, or a program that begins with an `undefined` name; empty if neither."""
+    match = _COMMAND.match(text)
+    command = match[1] if match and not (match[2] is not None and match[1] in _NOT_ALONE) else ""
+    if undefined not in ("", command, "console"):
+        return ""
+    if command in _COMMANDS or text.lstrip().startswith(("!", "%", "$ ")):
+        found = imports_of([command], catalog)
+        return f"programs are Python, not shell; {f'write: {found}' if found else _COMMANDS.get(command, NO_PROCESSES)}"
+    if not _OTHER_LANGUAGE.search(text) or _PYTHON_LINE.search(text):
+        return ""
+    words = re.findall(r"\w+(?:[.:/-]\w+)+|\w+(?=\()|\w+__\w+", text)[:_MAX_WORDS]
+    found = next((line for word in words if (line := imports_of([word], catalog)).startswith("from servers.")), "")
+    return f"programs are Python; {f'write: {found}' if found else TOOLS_ARE_FUNCTIONS}"
+
+
+def fitting_tools(module: str, catalog: Catalog) -> str:
+    """The imports of tools that may do what a missing module does; empty if none seems to."""
+    pattern = next((pattern for pattern, modules in _FITTING.items() if module in modules), "")
+    fits = re.compile(pattern or r"\Z\A.", re.IGNORECASE)
+    lines = [tool.import_line for tool in catalog.tools() if fits.search(tool.name)]
+    return " or ".join(lines[:_MAX_IMPORTS])

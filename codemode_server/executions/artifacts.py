@@ -28,6 +28,8 @@ from codemode_server.processes.file_lock import RunFolder, abandoned
 from codemode_server.sandbox.contract import Reply
 
 Kind = Literal["json", "text", "file", "calls"]
+_MAX_DESCRIBED = 64 * 1024
+"""Bytes of a value that is read to say its form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +212,15 @@ class ArtifactStore:
         with self._guard:
             return self._items(owner)
 
-    def last_value(self, owner: Owner) -> str:
-        """The name of the last value that a program of the owner returned; empty if none is stored."""
+    def last_value(self, owner: Owner) -> tuple[str, str]:
+        """The name of the last value that a program of the owner returned, and its form; empty if none is stored."""
         with self._guard:
-            return next((item.name for item in reversed(self._items(owner)) if "/" not in item.name), "")
+            item = next((item for item in reversed(self._items(owner)) if "/" not in item.name), None)
+        if item is None:
+            return "", ""
+        from codemode_server.sandbox.guest.value_descriptions import shape  # rarely needed
+
+        return item.name, shape(self.reply(owner, item.name).value) if item.size <= _MAX_DESCRIBED else ""
 
     def clean_leftovers(self, is_ending: Callable[[], bool] = lambda: False) -> int:
         """Remove the folders of runs that were killed, until `is_ending`; gives their number."""

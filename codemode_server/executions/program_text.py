@@ -32,7 +32,7 @@ _STRING_OR_COMMENT = (
 _FENCE = re.compile(
     r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n`]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
 )
-_IN_ONE_LINE = re.compile(r"\A\s*(`+)(?:(?:python|py)3?\s)?\s*([^`\n]+?)\s*\1\s*\Z", re.IGNORECASE)
+_IN_ONE_LINE = re.compile(r"\A\s*(`+)(?:(?:python|py)3?\s)?[ \t]*([^`\n]+?)[ \t]*\1\s*\Z", re.IGNORECASE)
 _FENCE_LINE = re.compile(r"\A\s*(?:`{3,}|~{3,})\w*[ \t]*\n|\n[ \t]*(?:`{3,}|~{3,})\s*\Z")
 _CODE_LINE = re.compile(
     r"\"\"\"|'''|^[ \t]*(?:import |from \S+ import |def |class |[\w.\[\]'\"]+ = |\w+\()", re.MULTILINE
@@ -172,10 +172,8 @@ def _unescaped(text: str) -> str:
         inner = str(json.loads(f'"{text.strip()}"', strict=False))
     except ValueError:
         inner = ""
-    if _parsed(inner) is not None:
-        return inner
     lines = _outside_of_strings(r"(?:\\r)?\\n|(?P<tab>\\t)", lambda it: "\t" if it["tab"] else "\n", text)
-    return lines if lines != text else inner or text
+    return next((it for it in (inner, lines) if _parsed(it) is not None), inner or lines)
 
 
 def _with_plain_quotes(text: str) -> str:

@@ -174,7 +174,7 @@ class ExecutionRunner:
             execution.code,
             CheckContext(
                 backend.importable,
-                self.artifacts.last_value(execution.owner),
+                partial(self.artifacts.last_value, execution.owner),
                 self.refusals(execution.context).of,
                 workspace.may_have_module,
                 partial(self.skills.library.why_missing, execution.owner),

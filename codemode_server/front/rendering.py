@@ -286,7 +286,8 @@ def _how_to_go_on(execution: Execution) -> list[str]:
     """How a program goes on that something outside of it has ended; running it anew would repeat its calls."""
     error = execution.outcome.error
     is_own_mistake = execution.status is ExecutionStatus.FAILED and (error is None or error.type != "ToolError")
-    is_same_limit = error is not None and error.setting == "limits.calls"  # the recorded calls count as well
+    passed = (error.setting if error else None) or ""
+    is_same_limit = passed.startswith("limits.") and passed != "limits.upstream_seconds"  # the program passes it again
     has_sent = any(it.status.may_have_been_sent for it in execution.calls.reports)
     if is_own_mistake or is_same_limit or execution.is_dry_run or not has_sent:
         return []
@@ -295,7 +296,7 @@ def _how_to_go_on(execution: Execution) -> list[str]:
     ended_by = next((it for it in reversed(execution.calls.reports) if it.error and it.error in message), None)
     if ended_by is not None and ended_by.status in (CallStatus.FAILED, CallStatus.INVALID):
         # Only a reading is sent again; any other call gets the recorded error.
-        is_repeatable = ended_by.effect is Effect.READS
+        is_repeatable = ended_by.effect is Effect.READS and ended_by.status is CallStatus.FAILED
         otherwise = f"; only if the cause is outside of it, and mended: {resume}" if is_repeatable else ""
         return [f"[to go on: send a corrected program{otherwise}]"]
     return [f"[to go on once the cause is mended: {resume}; no call that was answered is sent again]"]

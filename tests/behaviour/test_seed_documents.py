@@ -214,20 +214,20 @@ def host(shared: Host) -> Host:
 async def test_each_level_of_detail_has_what_the_document_says(host: Host) -> None:
     program = f"{LEVEL_1}first = tools\n{LEVEL_2}second = tools[0]\n{LEVEL_3}[first, second, tool]"
     first, second, third = (await host.run(program)).value
-    assert {it["name"] for it in first} == {"create_issue", "get_file_contents"}
+    assert set(first) == {"create_issue", "get_file_contents"}
     assert {"name", "server", "description", "import"} <= second.keys()
     assert second["import"] == "from servers.github import create_issue"
     assert second["description"].startswith("Create a new issue in a GitHub repository")
     assert "def create_issue(owner: str" in third["source"]
     found = (await host.run(TOOL_DISCOVERY_STEP + "tools")).value
-    assert found[0] == {"server": "github", "name": "get_file_contents"}
+    assert found[0] == "get_file_contents"
 
 
 async def test_a_search_without_a_query_has_every_tool_at_each_level(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, named(tmp_path, "calculator", "weather"))) as host:
         levels = (await host.run(TOOL_DISCOVERY + "[tools_level_1, tools_level_2, tools_level_3]")).value
     everything = ["add", "calculate", "multiply", "get_forecast", "get_weather"]
-    assert [[it["name"] for it in level] for level in levels] == [everything] * 3
+    assert [levels[0], *([it["name"] for it in level] for level in levels[1:])] == [everything] * 3
     sizes = [len(json.dumps(level)) for level in levels]
     assert sizes == sorted(sizes)
 
@@ -266,8 +266,49 @@ async def test_a_program_saves_data_and_a_skill_by_relative_paths(host: Host) ->
     assert (await host.run(used + read)).value == [1, ["ORD-00001"]]
 
 
-async def test_counters_of_the_client_are_not_for_programs(host: Host) -> None:
-    assert "no 'get_client' in client; it has call_mcp_tool" in (await host.run(TOKEN_USAGE)).text
+async def test_token_usage_tracking_of_the_second_document_counts_the_calls_of_the_program(host: Host) -> None:
+    call = (
+        "from client import call_mcp_tool\nfor form in ('calculator.add', 'calculator__add', 'mcp__calculator__add'):\n"
+    )
+    answer = await host.run(f"{call}    call_mcp_tool(form, {{'a': 5, 'b': 3}})\n{TOKEN_USAGE}")
+    called, used = answer.content["stdout"].splitlines()
+    assert called == "Tools called: 3"
+    assert 10 < int(used.removeprefix("Tokens used: ")) < 200
+    assert (await host.run(TOKEN_USAGE)).content["stdout"].splitlines() == ["Tools called: 0", "Tokens used: 0"]
+
+
+EXPLORATION = """
+# Phase 1: Discover available services
+services = os.listdir('/servers/')
+print('Available:', services)
+
+# Phase 2: Narrow down to relevant service
+drive_tools = os.listdir('/servers/google_drive/')
+
+# Phase 3: Load only needed tool definition
+tool_def = open('/servers/google_drive/get_document.py').read()
+"""
+
+
+async def test_the_exploration_phase_of_the_third_document_reads_servers_as_folders(host: Host) -> None:
+    """Its TypeScript, in Python: `listDirectory` is `os.listdir`, `readFile` is `open`."""
+    answer = await host.run(f"import os, pkgutil, servers\n{EXPLORATION}[services, drive_tools, tool_def]")
+    services, tools, definition = answer.value
+    assert {"github", "google_drive", "weather"} <= set(services)
+    assert "get_document.py" in tools
+    assert "def get_document(" in definition
+    found = "[[it.name for it in pkgutil.iter_modules(servers.__path__)], dir(servers)]"
+    assert (await host.run(f"import pkgutil, servers\n{found}")).value == [services, services]
+
+
+async def test_the_long_running_task_of_the_third_document_has_its_state_in_a_folder_of_that_name(host: Host) -> None:
+    head = "import json, os, pathlib\npath = pathlib.Path('/state/p.json')\n"
+    saved = "os.makedirs('/state', exist_ok=True)\njson.dump({'processed': 100}, open('/state/p.json', 'w'))"
+    assert (await host.run(head + saved)).content["status"] == "succeeded"
+    seen = "[json.loads(path.read_text()), os.path.exists('/state/p.json'), os.listdir('/state').count('p.json')]"
+    assert (await host.run(head + seen)).value == [{"processed": 100}, True, 1]
+    gone = "path.rename('/state/q.json')\nos.remove('/workspace/state/q.json')\npath.exists()"
+    assert (await host.run(head + gone)).value is False
 
 
 @pytest.mark.parametrize("task", TOOL_SELECTION)

@@ -163,29 +163,6 @@ async def test_a_coroutine_that_somebody_awaits_is_fine(end: str) -> None:
     assert await errors(f"from servers.github import boom\nasync def main():\n    return boom()\n{end}") == []
 
 
-async def test_a_tool_that_is_used_without_an_import_is_found_with_the_import_to_write() -> None:
-    assert await errors("create_issue('a', 'b')") == [
-        "1: name 'create_issue' is not defined; write: from servers.github import create_issue"
-    ]
-    assert await errors("github.create_issue('a', 'b')") == [
-        "1: name 'github' is not defined; write: from servers import github"
-    ]
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        "mcp.call_tool('list_issues', {'repo': 'a'})",
-        "call_mcp_tool(server='github', tool='list_issues')",
-    ],
-)
-async def test_a_client_that_programs_don_t_have_is_answered_with_the_import(call: str) -> None:
-    (line,) = await errors(call)
-    assert line.endswith(
-        "is not defined; tools are functions: from servers.<server> import <tool> (search_tools finds it)"
-    )
-
-
 async def test_a_misspelt_variable_of_a_program_with_tools_is_found_before_a_call_is_made() -> None:
     code = "from servers.github import boom, create_issue\ntitle = 'x'\nboom()\ncreate_issue('a', titel)"
     assert await errors(code) == ["4: name 'titel' is not defined; did you mean 'title'?"]

@@ -23,8 +23,8 @@ async def found(
 
 
 FAILING = {
-    "import pandas as pd": "3: no module named 'pandas': only the standard library is available; csv, statistics",
-    "from numpy.linalg import norm": "3: no module named 'numpy.linalg': only the standard library is available; math",
+    "import pandas as pd": "3: no module named 'pandas': only the standard library is available; write rows",
+    "from numpy.linalg import norm": "3: no module named 'numpy.linalg': only the standard library is available",
     "import json, requests": "3: no module named 'requests': programs have no network; call a tool instead",
     "import helpers": "3: no module named 'helpers': only the standard library is available; search_tools finds "
     "tools; a module saved as /workspace/helpers.py could be imported",
@@ -85,7 +85,7 @@ async def test_an_import_that_fails_where_it_may_not_be_reached_is_a_warning(cod
     errors, warnings = await found(code)
     assert errors == []
     (warning,) = warnings
-    assert warning.startswith(f"{line}: no module named 'pandas': only the standard library is available; csv")
+    assert warning.startswith(f"{line}: no module named 'pandas': only the standard library is available; write rows")
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,6 @@ NAMES = {
     "x = 1\nfrom servers.my_mail import (\n    search,\n    get-sum,\n)\n": (
         "2: not valid Python; write: from servers.my_mail import search, get_sum"
     ),
-    "```python\nfrom servers.my_mail import search\n```": "1: not Python; leave out the ``` lines",
-    "1 + 1\n```": "2: not Python; leave out the ``` lines",
     "from servers.my_mail import import": "1: not valid Python; write: from servers.my_mail import import_",
     "from servers.my_mail import sum_up, sum-up": (
         "1: not valid Python; write: from servers.my_mail import sum_up, sum_up_qt3i"

@@ -33,8 +33,9 @@ async def test_a_failed_call_is_caught_by_its_name_without_an_import(lab: Lab) -
     assert await lab.value(code) == "boom"
 
 
-async def test_a_program_that_is_indented_as_a_whole_runs(lab: Lab) -> None:
-    assert await lab.value("    x = 1\n    if x:\n        x += 1\n    x\n") == 2
+async def test_a_value_may_be_awaited(lab: Lab) -> None:
+    code = "async def f(): return await [1]\nx = await 5\ndone = echo(a=1)\nv = await done\n[x, await f(), await v]"
+    assert await lab.value(IMPORT + code) == [5, [1], {"a": 1}]
 
 
 async def test_coroutines_that_were_never_awaited_are_named(lab: Lab) -> None:

@@ -196,16 +196,19 @@ class Findings:
         annotations = {
             inner for node in self.reading.nodes for annotation in _annotations(node) for inner in ast.walk(annotation)
         }
-        reported: set[str] = set()
+        undefined: dict[str, ast.Name] = {}
         for node in self.reading.nodes:
             if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or node in annotations:
                 continue
-            if node.id in self.names.bound or node.id in _PREDEFINED or node.id in reported:
-                continue
-            reported.add(node.id)
-            hint = self._hint(node) or (self._mistyped_tool(node) if len(reported) <= _MAX_COMPARED else "")
+            if node.id not in self.names.bound and node.id not in _PREDEFINED:
+                undefined.setdefault(node.id, node)
+        if language := other_language(self.reading.text, self._catalog, undefined):
+            yield Finding(1, language, is_sure=True)
+            return
+        for number, node in enumerate(undefined.values()):
+            hint = self._hint(node) or (self._mistyped_tool(node) if number < _MAX_COMPARED else "")
             if hint or self.names.imports_tools:
-                hint = hint or f"; {starts_fresh(self._context.last_result)}"
+                hint = hint or f"; {starts_fresh(*self._context.last_result())}"
                 yield self.finding(node, f"name {node.id!r} is not defined{hint}")
 
     def _hint(self, node: ast.Name) -> str:
@@ -214,7 +217,7 @@ class Findings:
         while isinstance(parent := self.reading.parents.get(path), ast.Attribute):
             path = parent
         call = parent if isinstance(parent, ast.Call) and parent.func is path else None
-        if guess := other_language(self.reading.text, self._catalog, name) or advice_on_name(path, call, self._catalog):
+        if guess := advice_on_name(path, call, self._catalog):
             return f"; {guess}"
         if not self.names.imports_tools:
             return ""

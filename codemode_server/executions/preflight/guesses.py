@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.sandbox.guest.advice import (
@@ -28,9 +28,9 @@ _NOT_A_WORD = re.compile(r"[\W_]")
 _MAX_IMPORTS = 3
 _MAX_WORDS = 200
 _META_TOOLS = {
-    "list_dir": "in a program: import servers; dir(servers), dir(servers.<server>)",
-    "read_tool": "in a program: help(<tool>), or search_tools(query, detail_level='full') of codemode",
-    "execute_code": "the program runs already: write its lines here",
+    "list_dir": "list_dir is a tool, not a function; in a program: import servers; dir(servers) or dir(servers.<name>)",
+    "read_tool": "read_tool is a tool, not a function; in a program: help(<tool>)",
+    "execute_code": "a program runs no other one; write its lines here",
 }
 _INSTEAD = {
     "write: import os; os.listdir('/servers') or os.listdir('/workspace'), open('/workspace/…').read()": (
@@ -54,6 +54,14 @@ _FITTING = {
     "calculat|math|statistic|matrix": ("numpy", "scipy"),
 }
 """Names of tools that do what modules do which programs lack."""
+_CALL_AS_JSON = re.compile(
+    r"\A\s*[{\[](?=[^()]*\"(?:tool|name|tool_name|method)\"\s*:\s*\")[^()]*"
+    r"\"(?:arguments|args|params|parameters|input|jsonrpc)\"\s*:\s*[{\[\"]"
+)
+_ARGUMENTS_AS_JSON = re.compile(
+    r"\A\s*\{.*?\"code\"\s*:\s*\".*\"(?:dry_run|timeout|resume|apply)\"\s*:|\A\s*\{\s*\"(?:dry_run|timeout)\"\s*:.*\"code\"",
+    re.DOTALL,
+)
 _PYTHON_LINE = re.compile(
     r"^[ \t]*(?:from [\w.]+ import |import [\w., ]+$|(?:async )?def \w|print\(|elif )", re.MULTILINE
 )
@@ -93,7 +101,7 @@ def _folded(name: str) -> str:
 def advice_on_member(name: str, catalog: Catalog) -> str:
     """Advice for a name that `servers` or `codemode` does not have; empty if nothing else has it."""
     if name in _META_TOOLS:
-        return f"{name} is a tool beside execute_code; {_META_TOOLS[name]}"
+        return _META_TOOLS[name]
     if name in CODEMODE_NAMES:
         return f"write: from codemode import {name}"
     return f"write: {found}" if (found := imports_of([name], catalog)) else ""
@@ -103,7 +111,7 @@ def advice_on_name(path: ast.expr, call: ast.Call | None, catalog: Catalog) -> s
     """Advice for an undefined name; `path` is the longest `name.a.b` that begins with it, `call` what calls that."""
     parts = ast.unparse(path).split(".")
     root, last = parts[0], parts[-1]
-    if root in _META_TOOLS:
+    if root in _META_TOOLS or root in CODEMODE_NAMES:
         return advice_on_member(root, catalog)
     if root in catalog.by_name:
         return f"write: from servers import {root}"
@@ -121,18 +129,20 @@ def advice_on_name(path: ast.expr, call: ast.Call | None, catalog: Catalog) -> s
     return TOOLS_ARE_FUNCTIONS if root in _ROOTS or texts else ""
 
 
-def other_language(text: str, catalog: Catalog, undefined: str = "") -> str:
-    """A line for a text that is no Python, or a program that begins with an `undefined` name; empty if neither."""
+def other_language(text: str, catalog: Catalog, undefined: Container[str] | None = None) -> str:
+    """A line for a text in another language, or empty; `undefined` are names of a text that Python can parse."""
     match = _COMMAND.match(text)
     command = match[1] if match and not (match[2] is not None and match[1] in _NOT_ALONE) else ""
-    if undefined not in ("", command, "console"):
+    if _ARGUMENTS_AS_JSON.match(text):
+        return "programs are Python; give the members of the object as arguments of execute_code"
+    if undefined is not None and not (command in undefined or "console" in undefined or _CALL_AS_JSON.match(text)):
         return ""
     if command in _COMMANDS or text.lstrip().startswith(("!", "%", "$ ")):
         found = imports_of([command], catalog)
         return f"programs are Python, not shell; {f'write: {found}' if found else _COMMANDS.get(command, NO_PROCESSES)}"
-    if not _OTHER_LANGUAGE.search(text) or _PYTHON_LINE.search(text):
+    if not (_OTHER_LANGUAGE.search(text) or _CALL_AS_JSON.match(text)) or _PYTHON_LINE.search(text):
         return ""
-    words = re.findall(r"\w+(?:[.:/-]\w+)+|\w+(?=\()|\w+__\w+", text)[:_MAX_WORDS]
+    words = re.findall(r"\w+(?:[.:/-]\w+)+|\w+(?=[(\"])|\w+__\w+", text)[:_MAX_WORDS]
     found = next((line for word in words if (line := imports_of([word], catalog)).startswith("from servers.")), "")
     return f"programs are Python; {f'write: {found}' if found else TOOLS_ARE_FUNCTIONS}"
 

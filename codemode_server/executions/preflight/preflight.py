@@ -40,8 +40,8 @@ class CheckContext:
 
     importable: frozenset[str] | None = None
     """The top-level modules that the sandbox has; None if that is not known."""
-    last_result: str = ""
-    """The name of the last result of the session that programs can read; empty if there is none."""
+    last_result: Callable[[], tuple[str, str]] = lambda: ("", "")
+    """The name of the last result of the session that programs can read, and its form; empty if there is none."""
     refusal_of: RefusalOf = no_refusal
     """Tells which tools the program's principal may not call."""
     may_be_in_workspace: Callable[[str], bool] = lambda _name: False

@@ -33,6 +33,7 @@ from .value_descriptions import MAX_ITEMS, SAMPLES, UNKNOWN, listed, nearest_key
 _MAX_HINT = 500
 _MAX_NAME = 40
 _GUEST = __file__.rpartition("/")[0]
+_OF_JSON = {"true": "True", "false": "False", "null": "None", "none": "None", "undefined": "None"}
 _ENVELOPE = ("content", "structuredContent", "structured_content", "data", "result", "isError", "is_error")
 """Members of results in MCP's clients."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -211,6 +212,8 @@ def _of_name(error: NameError, place: Place) -> str:
 
 def _mistyped_builtin(name: str) -> str:
     """The builtin that is misspelt; `ids`, `orders` and `sum1` are rather names of an earlier program."""
+    if name in _OF_JSON:
+        return _OF_JSON[name]
     names = [it for it in dir(builtins) if it.islower() and abs(len(it) - len(name)) < 2 and it != name.rstrip("s")]
     return next(iter(get_close_matches(name, names, 1, 0.75)), "") if name.isalpha() else ""
 

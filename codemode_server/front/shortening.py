@@ -1,6 +1,6 @@
 """Cuts values and text to a budget: values by structure, text between lines, or between records in a long line.
 
-A value stays JSON: the first items of a list, the keys of a dict and the beginning of a long text stay, and a count in
+A value stays JSON: up to 25 items of a list, the keys of a dict and the beginning of a long text stay, and a count in
 their place says how much was left out ("… 9,990 more items"). Each part of a value gets a fair share of the budget
 first, and what a small part does not need goes to the larger ones, so no key vanishes behind a long neighbour.
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, islice
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.json_values import values_in, with_texts_mapped
@@ -22,8 +23,13 @@ CHARACTERS_PER_TOKEN = 6
 """So many characters at most for each token of a budget: hosts count characters, and blanks cost no token."""
 _MAX_KEY = 120
 _MIN_STRING = 16
-_FEW_ITEMS = 3
-"""Items of a list that are shown, each cut, before fewer are shown whole."""
+_FEW_ITEMS, _MIN_WHOLE_ITEMS, _MAX_ITEMS = 3, 20, 25
+"""Items of a list that has to be cut: those that are always shown, those for which others are left out rather than cut,
+and those that are enough to see what the list has."""
+_MIN_ITEM = 80
+"""Characters for each item, or fewer items are shown."""
+_MAX_KEYS = 60
+"""A dict with more is no record, and cut like a list."""
 _MARK = 26
 """Characters of `"… 1,234,567 more items"`."""
 _TRIES = 12
@@ -152,27 +158,26 @@ def _cut_string(text: str, room: int) -> str:
 
 
 def _cut_list(items: list[JsonValue], room: int, safe: Safe) -> list[JsonValue]:
-    left = room - _MARK
-    shown: list[JsonValue] = []
-    for item in items:
-        cost = _cost(item, left) + 1
-        if cost > left:
-            break
-        shown.append(item)
-        left -= cost
-    if len(shown) < len(items) and (len(shown) < _FEW_ITEMS or left > room // 2):
-        following = items[len(shown) : max(len(shown) + 1, _FEW_ITEMS)]
-        wanted = [min(_cost(item, left), left) for item in following]
-        shown += [_cut(item, share, safe) for item, share in zip(following, shares(wanted, left), strict=True)]
+    shown = _first(items, room - _MARK, safe)
     more = len(items) - len(shown)
     return [*shown, f"… {counted(more, 'more item')}"] if more else shown
+
+
+def _first(items: list[JsonValue], room: int, safe: Safe) -> list[JsonValue]:
+    """The first items: whole if 20 to 25 fit, else each cut to its share."""
+    items = items[: min(_MAX_ITEMS, max(_FEW_ITEMS, room // _MIN_ITEM))]
+    wanted = [min(_cost(item, room), room) + 1 for item in items]
+    whole = sum(total <= room for total in accumulate(wanted))
+    if whole >= min(_MIN_WHOLE_ITEMS, len(items)):
+        return items[:whole]
+    return [_cut(item, share - 1, safe) for item, share in zip(items, shares(wanted, room), strict=True)]
 
 
 def _cut_dict(value: dict[str, JsonValue], room: int, safe: Safe) -> dict[str, JsonValue]:
     left = room - _MARK
     reserved = 0
     chosen: list[str] = []
-    for key in value:
+    for key in islice(value, None if len(value) <= _MAX_KEYS else _MAX_ITEMS):
         least = min(_cost(value[key], _MIN_STRING), _MIN_STRING)
         cost = min(len(key), _MAX_KEY) + 4
         if cost + least > left and chosen:

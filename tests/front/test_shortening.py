@@ -43,10 +43,28 @@ def test_of_too_many_keys_the_first_are_left_and_the_others_counted() -> None:
     assert left["…"] == f"… {1_000 - count} more keys"
 
 
-def test_large_items_are_each_cut_so_that_a_few_are_seen() -> None:
-    left = cut([{"id": n, "body": "word " * 2_000} for n in range(50)])
-    assert [item["id"] for item in left[:3]] == [0, 1, 2]
-    assert left[3:] == ["… 47 more items"]
+@pytest.mark.parametrize(
+    ("value", "budget", "shown"),
+    [
+        (ROWS, 3_000, 25),
+        (list(range(20_000)), 3_000, 25),
+        ([f"file_{n}.txt" for n in range(900)], 1_000, 25),
+        ([[n, {"n": n}] for n in range(5_000)], 3_000, 25),
+        ([{"id": n, "body": "word " * 2_000} for n in range(50)], 3_000, 25),
+        ([{"id": n, "body": "word " * 2_000} for n in range(50)], 100, 5),
+        ([{"id": n, "body": "word " * 2_000} for n in range(7)], 1_000, 7),
+    ],
+)
+def test_of_a_list_so_many_items_are_left_and_the_others_counted(value: list[Any], budget: int, shown: int) -> None:
+    for left in (cut(value, budget), cut({"items": value, "count": len(value)}, budget + 10)["items"]):
+        more = len(value) - shown
+        assert left[shown:] == ([f"… {more:,} more items"] if more else [])
+        assert all(type(one) is type(whole) for one, whole in zip(left[:shown], value, strict=False))
+
+
+def test_a_dict_by_ids_is_cut_like_a_list() -> None:
+    left = cut({f"id {n}": ROWS[n] for n in range(500)}, 2_000)
+    assert list(left.values())[1:] == [*ROWS[1:25], "… 475 more keys"]
 
 
 @pytest.mark.parametrize("seed", range(30))

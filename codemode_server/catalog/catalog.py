@@ -309,6 +309,12 @@ class Catalog:
             )
         )
 
+    @property
+    def connecting(self) -> list[str]:
+        """The names of the servers whose tools are not known yet since they still connect."""
+        states = (UpstreamState.WAITING, UpstreamState.CONNECTING)
+        return [it.name for it in self.servers if not it.tools and it.state in states and not it.is_down]
+
     @cached_property
     def version(self) -> str:
         """Hash of what programs depend on: names, tools and schemas, but not the state of servers."""

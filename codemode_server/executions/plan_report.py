@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.executions import CallRecord
 from codemode_server.executions.preflight.reading import Reading, read
 from codemode_server.gateway.placeholders import text_without_numbers, without_numbers
@@ -35,7 +36,7 @@ class PlanReport:
     calls: tuple[dict[str, Any], ...] = ()
     """The same for programs, with the whole arguments."""
     unforeseen: tuple[str, ...] = ()
-    """A line that names the held-back calls whose results the program uses."""
+    """Lines on the held-back calls whose results the program uses, and on those that a later read does not show."""
     unstated: tuple[str, ...] = ()
     """Captured tools that seem to read, of which nothing says so: `server.tool`, by raw names."""
     captured: int = 0
@@ -49,7 +50,7 @@ def plan_report(records: Sequence[CallRecord], code: str, redactor: Redactor) ->
     return PlanReport(
         tuple(_line(it, redactor) for it in planned),
         tuple(_content(it, redactor) for it in planned),
-        _unforeseen(captured, code),
+        _unforeseen(captured, code) + _old_reads(records, captured),
         tuple(dict.fromkeys(f"{it.call.server}.{it.call.tool}" for it in captured if _seems_to_read(it))),
         sum(not it.is_reading for it in captured),
     )
@@ -87,6 +88,17 @@ def _unforeseen(captured: Sequence[PlannedCall], code: str) -> tuple[str, ...]:
         f"calls that depend on the result of {first_few(held, _MAX_HELD)}, which was not sent: they may be missing "
         "here, or get other arguments",
     )
+
+
+def _old_reads(records: Sequence[CallRecord], captured: Sequence[PlannedCall]) -> tuple[str, ...]:
+    """A line on the calls that read from a server before which a call of the same server was held back."""
+    first: dict[str, int] = {}
+    for it in captured:
+        if not it.is_reading:
+            first.setdefault(it.call.server, it.call.seq)
+    sent = [it.call for it in records if it.outcome is not None and it.outcome.status is CallStatus.SUCCEEDED]
+    old = [f"call {call.seq} ({call.tool})" for call in sent if call.seq > first.get(call.server, call.seq)]
+    return (f"{first_few(old, _MAX_HELD)} shows the state before the held-back calls",) if old else ()
 
 
 def _only_shown(reading: Reading) -> set[ast.expr]:
@@ -138,6 +150,8 @@ def _line(planned: PlannedCall, redactor: Redactor) -> str:
         remarks.append("the journal does not hold its arguments")
     if planned.is_reading:
         remarks.append("reads; not sent")
+    if planned.destroys:
+        remarks.append("destroys")
     if planned.refused:
         remarks.append(f"denied: {planned.refused[:_MAX_REASON]}")
     elif planned.asks:
@@ -165,4 +179,5 @@ def _content(planned: PlannedCall, redactor: Redactor) -> dict[str, Any]:
     content |= {"from_calls": {name: sorted(it) for name, it in planned.sources.items()}} if planned.sources else {}
     content |= {"asks": redactor.text(planned.asks)} if planned.asks else {}
     content |= {"denied": redactor.text(planned.refused)} if planned.refused else {}
+    content |= {"destroys": True} if planned.destroys else {}
     return content | ({"only_reads": True} if planned.is_reading else {})

@@ -6,7 +6,7 @@ A host of protocol 2026-07-28 is asked by the answer to its call, and repeats th
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
@@ -15,9 +15,9 @@ from codemode_server.domain.input_requests import HostInput
 from codemode_server.executions.execution import Execution, PendingInput, Phase
 from codemode_server.executions.host_waiting import WaitEnd
 from codemode_server.front.host_requests import HostRequests
-from codemode_server.front.tools.registry import Answer, ToolContext
+from codemode_server.front.tools.registry import Answer, Services, ToolContext
 from codemode_server.gateway.execution_calls import ExecutionCalls, RunningCall
-from codemode_server.text import clean_line, counted
+from codemode_server.text import clean_line, counted, first_few
 
 HEARTBEAT_SECONDS = 2.0
 """Maximum time between two notifications; hosts give up on a silent request."""
@@ -27,6 +27,7 @@ _MIN_PROGRESS_STEP = 0.01
 """Growth of the progress number if nothing else is known; 100 is a whole call."""
 _MAX_MESSAGE_CHARACTERS = 160
 _MAX_QUESTIONS = 5
+_MAX_SERVERS = 5
 SendProgress = Callable[[float, float | None, str], Awaitable[None]]
 
 
@@ -58,7 +59,7 @@ async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
     end: WaitEnd | None = None
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(report_progress, execution, context.host.report_progress, context.services.activity)
+            tasks.start_soon(report_progress, execution, context.host.report_progress, context.services)
             end = await executions.wait_with_host(execution)
             tasks.cancel_scope.cancel()
     finally:
@@ -104,14 +105,12 @@ def _question(execution: Execution, seq: int) -> str:
     return line if question is None else f"{line}: codemode-server approvals approve {question}"
 
 
-async def report_progress(execution: Execution, send: SendProgress, sandbox: Callable[[], str]) -> None:
-    """Notify the host of each change, and at least every `HEARTBEAT_SECONDS`, until cancelled.
-
-    `sandbox` gives the current sandbox start-up step; empty when ready.
-    """
+async def report_progress(execution: Execution, send: SendProgress, services: Services) -> None:
+    """Notify the host of each change, and at least every `HEARTBEAT_SECONDS`, until cancelled."""
     meter, last, due = Meter(), "", -math.inf
     while True:
-        line, now = progress_line(execution, sandbox()), anyio.current_time()
+        line = progress_line(execution, services.activity(), services.catalog().connecting)
+        now = anyio.current_time()
         if line != last or now >= due:
             await send(*meter.read(execution.calls), line)
             last, due = line, now + HEARTBEAT_SECONDS
@@ -139,11 +138,14 @@ class Meter:
         return self._value, max(self._value, 100.0 * (ended + len(parts)))
 
 
-def progress_line(execution: Execution, sandbox: str) -> str:
-    """The program's current activity in a few words."""
+def progress_line(execution: Execution, sandbox: str, connecting: Sequence[str] = ()) -> str:
+    """The program's current activity in a few words. `sandbox` is the sandbox's start-up step, empty when it is ready;
+    `connecting` are the servers that programs wait for at the start."""
     match execution.phase:
         case Phase.ACCEPTED:
-            return "starting"
+            return (
+                f"waiting for servers to connect: {first_few(connecting, _MAX_SERVERS)}" if connecting else "starting"
+            )
         case Phase.QUEUED:
             queue = execution.queue
             return f"waiting for its turn: {queue.place} of {queue.waiting} in the queue, {queue.running} running"

@@ -194,9 +194,11 @@ def _calls_of_number(number: float) -> set[int]:
 
 CHANGED = Deny("a dry run sends only calls that read, and this tool has changed since the call was decided")
 UNSTATED_EFFECT = "a dry run sends no call that may change something, and its server does not say that it only reads"
-"""The reason of a decision, by which the plan knows such a call in the journal."""
+DESTROYING = "a dry run sends no call that may change something, and this one may destroy what it changes"
+"""The reasons of decisions, by which the plan knows such calls in the journal."""
 _WRITE = "a dry run sends no call that may change something"
 _READING = "its arguments derive from a call that the dry run did not send"
+_REASONS = {Effect.READS: _READING, Effect.DESTROYS: DESTROYING, Effect.UNKNOWN: UNSTATED_EFFECT}
 
 
 def derives_from_placeholder(calls: ExecutionCalls, arguments: dict[str, Any]) -> bool:
@@ -217,8 +219,8 @@ def capture(calls: ExecutionCalls, call: ToolCall, target: CallTarget, decided: 
     is_reading = target.effect is Effect.READS
     result_type = str(target.tool.returned.type) if isinstance(target, ToolTarget) else "Any"
     asks = decided.reason if isinstance(decided, Ask) else ""
-    effect = UNSTATED_EFFECT if target.effect is Effect.UNKNOWN else _WRITE
-    return Capture(result_type, _READING if is_reading else effect, asks, is_reading)
+    reason = _REASONS.get(target.effect, _WRITE)
+    return Capture(result_type, reason, asks, is_reading)
 
 
 def placeholder_reply(call: ToolCall, target: CallTarget) -> Reply:

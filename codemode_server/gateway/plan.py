@@ -17,7 +17,7 @@ from codemode_server.domain.calls import Ask, CallStatus, Capture, Deny, ToolCal
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.gateway.answer_order import MIN_PATIENCE_SECONDS
-from codemode_server.gateway.placeholders import UNSTATED_EFFECT, calls_in
+from codemode_server.gateway.placeholders import DESTROYING, UNSTATED_EFFECT, calls_in
 from codemode_server.gateway.resumed_calls import (
     argument_differences,
     common_names,
@@ -25,7 +25,7 @@ from codemode_server.gateway.resumed_calls import (
     left_when_quiet,
     named,
 )
-from codemode_server.text import clean_line, first_few
+from codemode_server.text import clean_line, counted, first_few
 
 _MAX_NAMES = 3
 
@@ -45,6 +45,8 @@ class PlannedCall:
     """True if it only reads, and was captured since its arguments could not be foreseen."""
     is_unstated: bool = False
     """True if it was captured since its server does not say what the tool does."""
+    destroys: bool = False
+    """True if its tool may destroy what it changes."""
     is_unreadable: bool = False
     """True if the journal does not hold its arguments."""
 
@@ -70,7 +72,8 @@ def _planned(record: CallRecord, captured: set[int]) -> PlannedCall | None:
                 return None  # its arguments were wrong
             found = {name: calls_in({name: value}) & captured for name, value in call.arguments.items()}
             sources = {name: calls for name, calls in found.items() if calls}
-            return PlannedCall(call, sources, asks, "", is_reading, reason == UNSTATED_EFFECT, is_unreadable)
+            is_unstated, destroys = reason == UNSTATED_EFFECT, reason == DESTROYING
+            return PlannedCall(call, sources, asks, "", is_reading, is_unstated, destroys, is_unreadable)
     return None
 
 
@@ -84,6 +87,7 @@ class Plan:
         self.dry_run_id = dry_run_id
         self._redact = redact
         self._left = [it for it in planned_calls(records) if not it.is_reading and not it.refused]
+        self._total, self._as_planned = len(self._left), 0
         self._passed: set[int] = set()
         """Numbers of planned calls that later ones were approved before."""
         self._changed = ChangeSignal()
@@ -92,7 +96,9 @@ class Plan:
         """Take the planned call that this one is; None if there is none with the same arguments."""
         digest = call.key.arguments_digest
         same = (it for it in self._of_tool(call) if it.is_foreseen and it.call.key.arguments_digest == digest)
-        return self._taken(next(same, None))
+        found = self._taken(next(same, None))
+        self._as_planned += found is not None
+        return found
 
     def take_replayed(self, call: ToolCall) -> None:
         """Take the planned call that the applied program has used up by this one, which it made before it was resumed:
@@ -120,10 +126,12 @@ class Plan:
 
     def remarks(self) -> list[str]:
         """Lines for the model at the end of the run."""
-        if not self._left:
+        if not self._total:
             return []
-        left = named(it.call for it in self._left)
-        return [f"the plan of {self.dry_run_id} has calls that the program did not make: {left}"]
+        left = f"; not made: {named(it.call for it in self._left)}" if self._left else ""
+        return [
+            f"{self._as_planned} of {counted(self._total, 'call')} made as the plan of {self.dry_run_id} has them{left}"
+        ]
 
     async def _order(self, planned: PlannedCall, has_others: Callable[[], bool]) -> Ask | None:
         earlier = await left_when_quiet(

@@ -203,9 +203,22 @@ def _signature(tool: Tool, is_first: bool, already_shown: set[str]) -> str:
     remark = tool.returned.known_beside_type if is_any else tool.returned.remark
     if remark and is_any:
         signature += " -> Any"
-    notes = [note for note in (*classes, remark, keys) if note and f"{tool.server}.{note}" not in already_shown]
+    notes = [
+        note
+        for note in (*classes, remark, keys, _files_note(tool))
+        if note and f"{tool.server}.{note}" not in already_shown
+    ]
     already_shown.update(f"{tool.server}.{note}" for note in classes)
     return f"{signature}  # {'; '.join(notes)}" if notes else signature
+
+
+def _files_note(tool: Tool) -> str:
+    """How a program shows the image or file that the tool gives, as its results or its output schema tell."""
+    if "File" in str(tool.returned.type):
+        return "an image or file: show(it) lets you see it"
+    return (
+        "images are in .files: show(result.files[0])" if '"image"' in json.dumps(tool.definition.output_schema) else ""
+    )
 
 
 def _grouped(results: Sequence[SearchResult]) -> str:

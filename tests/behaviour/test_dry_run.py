@@ -57,6 +57,9 @@ def create_issue(title: str) -> Any:
 def comment(issue: int, text: str) -> Any:
     note("comment", issue, text)
     return {"id": 5, "tags": ["x", "y"]}
+@server.tool(annotations={"destructiveHint": True})
+def forget() -> Any:
+    note("forget")
 @server.tool(annotations={"readOnlyHint": True})
 def read_issue(issue: int) -> Any:
     note("read", issue)
@@ -127,6 +130,28 @@ async def test_a_dry_run_sends_readings_and_captures_writes_and_apply_sends_them
     assert applied.value == [2, 3, 4]
     assert shared.diary() == ["(count)", "a0", "a1", "a2"]
     assert await shared.unanswered() == []
+    assert f"[note: 3 of 3 calls made as the plan of {dry.content['execution_id']} has them]" in applied.text
+
+
+@pytest.mark.parametrize(
+    ("code", "old"),
+    [
+        ("write(text='a')\ncount()", "call 2 (count) shows"),
+        ("count()\nwrite(text='a')\ncount()\ncount()", "call 3 (count), call 4 (count) shows"),
+        ("count()\nwrite(text='a')", ""),
+        ("comment(issue=1, text='a')\ncount()", ""),
+    ],
+)
+async def test_reads_after_a_held_back_call_of_their_server_are_named(shared: DryProduct, code: str, old: str) -> None:
+    text = (await shared.dry(code)).text
+    line = f"not foreseen: {old} the state before the held-back calls"
+    assert (line in text) if old else ("before the held-back" not in text)
+
+
+async def test_a_plan_marks_what_destroys(shared: DryProduct) -> None:
+    dry = await shared.dry("write(text='a')\nforget()")
+    assert [("  [destroys]" in line) for line in dry.text.split("\n") if line.startswith("  call ")] == [False, True]
+    assert [it.get("destroys", False) for it in dry.content["plan"]["calls"]] == [False, True]
 
 
 async def test_the_declared_result_type_makes_the_placeholder_and_the_plan_names_what_derives_from_it(

@@ -36,6 +36,11 @@ async def test_only_a_program_that_waits_for_the_sandbox_says_what_the_sandbox_d
     assert progress_line(running(phase), COMPILED) == line
 
 
+async def test_a_program_that_waits_for_servers_names_them() -> None:
+    line = progress_line(running(Phase.ACCEPTED), COMPILED, [f"s{n}" for n in range(7)])
+    assert line == "waiting for servers to connect: s0, s1, s2, s3, s4 and 2 more"
+
+
 async def test_the_number_grows_when_an_upstream_counts_back_or_sends_nonsense() -> None:
     calls, progress, meter = running(Phase.RUNNING).calls, CallProgress(), Meter()
     calls.in_flight[1] = RunningCall("ci.build", progress)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from codemode_server.domain.tools import EFFECTS_OF_SETTINGS, UpstreamState
+from codemode_server.domain.tools import EFFECTS_OF_SETTINGS
 from codemode_server.front.listing import Listing
 from codemode_server.front.tools.registry import (
     READS,
@@ -17,10 +17,6 @@ from codemode_server.front.tools.registry import (
     ToolContext,
 )
 from codemode_server.settings import Settings
-
-if TYPE_CHECKING:
-    from codemode_server.catalog.catalog import Catalog
-
 
 _ITS_WORD = BeforeValidator(lambda given: EFFECTS_OF_SETTINGS.get(given, given) if isinstance(given, str) else given)
 
@@ -52,21 +48,14 @@ async def _search_tools(arguments: SearchToolsArguments, context: ToolContext) -
         arguments.limit,
         arguments.effect,
     )
-    connecting = _still_connecting(services.catalog())
+    names = ", ".join(services.catalog().connecting)
+    connecting = f"still connecting: {names}; search again for their tools" if names else ""
     note = "\n".join(part for part in (found.doubt, found.note, connecting) if part)
     redactor = context.request.redactor
     tools = [{key: redactor.value(value) for key, value in record.items()} for record in found.as_json()]
     content: dict[str, Any] = {"tools": tools} | ({"note": redactor.text(note)} if note else {})
     text = "\n".join(part for part in (found.text, connecting) if part)
     return Answer(redactor.text(text), content)
-
-
-def _still_connecting(catalog: Catalog) -> str:
-    states = (UpstreamState.WAITING, UpstreamState.CONNECTING)
-    names = [
-        server.name for server in catalog.servers if not server.tools and server.state in states and not server.is_down
-    ]
-    return f"still connecting: {', '.join(names)}; search again for their tools" if names else ""
 
 
 META_TOOL = MetaToolSpec(

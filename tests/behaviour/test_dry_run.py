@@ -150,7 +150,7 @@ async def test_reads_after_a_held_back_call_of_their_server_are_named(shared: Dr
 
 async def test_a_plan_marks_what_destroys(shared: DryProduct) -> None:
     dry = await shared.dry("write(text='a')\nforget()")
-    assert [("  [destroys]" in line) for line in dry.text.split("\n") if line.startswith("  call ")] == [False, True]
+    assert [("[destroys]" in line) for line in dry.text.split("\n") if line.startswith("  call ")] == [False, True]
     assert [it.get("destroys", False) for it in dry.content["plan"]["calls"]] == [False, True]
 
 

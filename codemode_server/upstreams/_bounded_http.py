@@ -65,7 +65,7 @@ class Bounds:
         """Replace the body of a response by the bounded one."""
         # A response of its own decodes the bytes, so that the decoded size is counted.
         sent = _Sent(response)
-        request_id = _id_of(response.request) if self._answers_in_posts else None
+        request_id = await _id_of(response.request) if self._answers_in_posts else None
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         is_stream = kind == "text/event-stream"
         if is_stream:
@@ -227,11 +227,12 @@ def _encoded(message: JSONRPCMessage) -> bytes:
     return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
-def _id_of(request: httpx2.Request) -> int | str | None:
+async def _id_of(request: httpx2.Request) -> int | str | None:
     """The id of the JSON-RPC request in a POST; None for a notification and other methods of HTTP."""
     if request.method != "POST":
         return None
-    fields = first_fields(request.content[:_MAX_HEAD_BYTES].decode("utf-8", "replace")) or {}
+    content = await request.aread()  # a request that follows a redirect is not read yet
+    fields = first_fields(content[:_MAX_HEAD_BYTES].decode("utf-8", "replace")) or {}
     found = fields.get("id")
     return found if isinstance(found, int | str) else None
 

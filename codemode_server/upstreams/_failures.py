@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import html
+import json
 import logging
 import re
 from typing import Any
 
-from codemode_server.domain.errors import AnswerLost, CallError, ResultTooLarge, ToolFailed
+from codemode_server.domain.errors import AnswerLost, CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
 from codemode_server.redaction import Redactor
-from codemode_server.text import one_line
+from codemode_server.text import clean_line, one_line
 from codemode_server.upstreams._link import is_broken_off, is_end
 from codemode_server.upstreams._listings import LIST_IS
 from codemode_server.upstreams._messages import NOT_TAKEN, TOO_DEEP, TOO_LARGE, UNREADABLE
 from codemode_server.upstreams.results import error_text
-from codemode_server.upstreams.transports.registry import Transport
+from codemode_server.upstreams.transports.registry import NOT_SENT, Transport
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +23,11 @@ _HTTP_REFUSAL = "Server returned an error response"
 """mcp's whole message for an HTTP status of 400 and more without a JSON-RPC error in its body."""
 _ADDRESS_REQUIRED = -32042
 """`URL_ELICITATION_REQUIRED` of the protocol, which mcp_types has."""
+_BODY_CHARACTERS = 20_000
+_REASON_CHARACTERS = 500
+_MARKUP = re.compile(r"<(script|style)\b[^<]*(?:<(?!/\1)[^<]*)*</\1>|<[^<>]*>", re.IGNORECASE)
+_REASONS = ("message", "error_description", "detail", "error", "errors", "reason", "title")
+"""Fields of the body of an HTTP error that say why, the best first."""
 _MAX_ADDRESSES = 5
 """Maximum addresses of one error, in the log."""
 
@@ -60,23 +67,44 @@ def outcome_unknown(what: str) -> str:
     return f"whether {what} {'acted' if what.startswith('tool ') else 'was read'} is not known"
 
 
-def call_error(error: Any, server: str, what: str, refused: list[str], redactor: Redactor) -> CallError:
-    """An `MCPError` that answered a call of `what`, as the program is to see it: masked and cut. Raises
-    `SessionExpired`: connect again and repeat the call."""
+def reason_in(body: bytes) -> str:
+    """Why a request was refused, on one line, from the body of an HTTP error: JSON, HTML or text; empty if it has
+    none."""
+    text = body[:_BODY_CHARACTERS].decode("utf-8", "replace")
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return clean_line(html.unescape(_MARKUP.sub(" ", text)), _REASON_CHARACTERS)
+    while isinstance(said, dict) and (reasons := [said[name] for name in _REASONS if said.get(name)]):
+        said = reasons[0]
+    return clean_line(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False), _REASON_CHARACTERS)
+
+
+def call_error(
+    error: Any, server: str, what: str, refused: list[str], redactor: Redactor, why_lost: str = ""
+) -> CallError:
+    """An `MCPError` that answered a call of `what`, as the program is to see it: masked and cut. `why_lost` says why
+    the connection ended. Raises `SessionExpired`: connect again and repeat the call."""
     message = str(error.message)
     if error.code in NOT_TAKEN:
         kind = ResultTooLarge if error.code in (TOO_LARGE, TOO_DEEP) else ToolFailed
         return kind(f"the result of {what} of server {server!r} is {error_text(message, redactor)}")
     if message.startswith(UNREADABLE):
         return ToolFailed(f"the result of {what} of server {server!r} is not a valid JSON-RPC message")
-    status = refused[-1] if refused else ""
+    status = error_text(refused[-1], redactor) if refused else ""
     # mcp says "Session terminated", servers "Session not found", "No valid session ID", "Server not initialized".
     if status.startswith(("400", "404")) and re.search("session|not initialized", message, re.IGNORECASE):
-        raise SessionExpired
+        raise SessionExpired(f"HTTP {status}")
+    if is_end(error) and status.startswith(NOT_SENT):
+        return UpstreamUnavailable(f"server {server!r} {status}; nothing was called")
     if is_end(error) or is_broken_off(error):
-        return AnswerLost(f"the connection to server {server!r} ended during the call; {outcome_unknown(what)}")
+        why = f"; it {why_lost}" if why_lost else ""
+        return AnswerLost(f"the connection to server {server!r} ended during the call; {outcome_unknown(what)}{why}")
     if status and message in (_HTTP_REFUSAL, "Not Found"):
-        return AnswerLost(f"server {server!r} answered with HTTP {status}")
+        # A 408 may come after the request, and a proxy answers for a server that has got it with 5xx.
+        is_undone = status.startswith("4") and not status.startswith("408")
+        said = f"server {server!r} answered with HTTP {status}"
+        return ToolFailed(said) if is_undone else AnswerLost(f"{said}; {outcome_unknown(what)}")
     if error.code == _ADDRESS_REQUIRED:
         said, urls = error_text(message, redactor), ", ".join(_required_addresses(error.data))
         logger.warning("server %r needs you to open an address before it goes on: %s", server, urls or said)
@@ -84,8 +112,9 @@ def call_error(error: Any, server: str, what: str, refused: list[str], redactor:
             f"{what} of server {server!r} needs the user to open an address first, which is in the log of "
             f"codemode-server: {said}"
         )
-    if isinstance(error.data, str) and error.data:
-        message = f"{message}: {error.data}"
+    if error.data:
+        data = error.data if isinstance(error.data, str) else json.dumps(error.data, ensure_ascii=False, default=str)
+        message = message if data in message else f"{message}: {data}"
     return ToolFailed(error_text(message, redactor) or f"{what} failed with code {error.code} and no message")
 
 

@@ -182,7 +182,7 @@ def _trimmed(message: JSONRPCMessage) -> JSONRPCMessage:
         return message
     if isinstance(message, types.JSONRPCError):
         error, data = message.error, message.error.data
-        data = data[:_MAX_ERROR_CHARACTERS] if isinstance(data, str) else None
+        data = (data if isinstance(data, str) else json.dumps(data))[:_MAX_ERROR_CHARACTERS] if data else None
         cut = types.ErrorData(code=error.code, message=error.message[:_MAX_ERROR_CHARACTERS], data=data)
         return types.JSONRPCError(jsonrpc="2.0", id=message.id, error=cut)
     params = {name: value for name, value in (message.params or {}).items() if not is_large(value)}

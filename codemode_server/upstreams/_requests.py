@@ -111,10 +111,12 @@ class Requests:
         settings: Callable[[], ServerSettings],
         digest_of: Callable[[str], str],
         ready_link: Callable[[int | None], Awaitable[Link]],
+        why_lost: Callable[[Link], Awaitable[str]],
     ) -> None:
         """`digest_of` gives the digest of a tool's present definition by its raw name; empty if that is not known.
         `ready_link` waits for the open link of the connection; it raises `DecisionOutdated` and
-        `UpstreamUnavailable`."""
+        `UpstreamUnavailable`. `why_lost` waits until a lost link is closed and says why, as far as that is known."""
+        self._why_lost = why_lost
         self._name = name
         self._deps = deps
         self._settings = settings
@@ -154,7 +156,7 @@ class Requests:
             CallTimedOut: neither an answer nor a progress report for the server's `timeout`, once it has started.
             ToolFailed, ResultTooLarge: the upstream answered with a protocol error, or with what can't be taken.
         """
-        progress = progress or CallProgress()
+        progress, why = progress or CallProgress(), SessionExpired()
         for _ in range(2):
             link = await self._ready_link(revision)
             if definition and (now := self._digest_of(params["name"])) and now != definition:
@@ -165,12 +167,13 @@ class Requests:
             progress.begin_attempt()
             try:
                 answer = await self._answered(link, method, params, what, progress)
-            except SessionExpired:
+            except SessionExpired as expired:
+                why = expired
                 progress.retry_reason = RetryReason.EXPIRED_SESSION
                 link.lost.set()
             else:
                 return await answer.read(read)
-        raise UpstreamUnavailable(f"server {self._name!r} keeps forgetting its sessions; nothing was called")
+        raise UpstreamUnavailable(f"server {self._name!r} keeps forgetting its sessions ({why}); nothing was called")
 
     async def _answered(
         self, link: Link, method: str, params: dict[str, Any], what: str, reported: CallProgress
@@ -189,8 +192,10 @@ class Requests:
                 finally:
                     self._in_flight.remove(call)
         except MCPError as error:
+            why_lost = ""
             if is_end(error):
                 link.lost.set()
+                why_lost = await self._why_lost(link)
             if refused and refused[-1].startswith("401") and self._deps.tokens is not None:
                 if not self._in_flight:  # the others get their answers, or their own 401
                     link.lost.set()
@@ -198,7 +203,7 @@ class Requests:
                 problem = error_text(reason, self._deps.redactor())
                 error_class = SignInRequired if self._deps.tokens.needs_person else UpstreamUnavailable
                 raise error_class(f"server {self._name!r} {problem}; nothing was called") from error
-            raise call_error(error, self._name, what, refused, self._deps.redactor()) from error
+            raise call_error(error, self._name, what, refused, self._deps.redactor(), why_lost) from error
         finally:
             refusals.reset(token)
         raise CallTimedOut(

@@ -45,6 +45,9 @@ _PAUSE_PER_LISTING = 20
 """The pause between two listings of changed tools, as a multiple of the time that one took."""
 _MAX_PAUSE_S = 10.0
 _MAX_VERSION_CHARACTERS = 200
+_JUST_ENDED = "the connection ended"
+_CLOSING_S = 2.0
+"""Longest wait of a lost call for the last words of a server that ends."""
 _STATES_WITH_ERROR = (UpstreamState.FAILED, UpstreamState.SIGNED_OUT, UpstreamState.CONNECTING)
 
 
@@ -78,7 +81,12 @@ class Connection:
         self._listing = self._build_listing()
         self._digests: dict[str, str] = {}
         self.requests = Requests(
-            name, deps, settings=lambda: self._settings, digest_of=self._digest_of, ready_link=self._ready_link
+            name,
+            deps,
+            settings=lambda: self._settings,
+            digest_of=self._digest_of,
+            ready_link=self._ready_link,
+            why_lost=self._why_lost,
         )
 
     @property
@@ -208,6 +216,12 @@ class Connection:
             f"server {self.name!r} is still starting after {self._timings.call_wait_s:g} s; try again later"
         )
 
+    async def _why_lost(self, link: Link) -> str:
+        with anyio.move_on_after(_CLOSING_S):
+            while self._link is link:
+                await self._changed.wait()
+        return self._error if self._error is not None and self._error != _JUST_ENDED else ""
+
     async def _connect_and_serve(self) -> None:
         """One connection, or two when the newer protocol's probe ended the first. Returns when it is lost."""
         # A server of the product speaks the newer protocol, and its tools need that.
@@ -248,7 +262,7 @@ class Connection:
                             await self._serve(link, is_started, legacy=legacy)
                 finally:
                     is_started.set()
-            self._error = transport.why_ended() or "the connection ended"
+            self._error = transport.why_ended() or _JUST_ENDED
         except Exception as error:
             self._error = why_not_connected(error, transport, refused, self._redactor)
             raise

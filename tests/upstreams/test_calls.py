@@ -8,11 +8,15 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp.shared.exceptions import MCPError
 from opentelemetry.sdk.trace import TracerProvider
 
-from codemode_server.domain.errors import CallTimedOut, ToolFailed, UnknownTool, UpstreamUnavailable
+from codemode_server.domain.errors import AnswerLost, CallTimedOut, ToolFailed, UnknownTool, UpstreamUnavailable
+from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
+from codemode_server.upstreams._failures import call_error, reason_in
 from codemode_server.upstreams.progress import CallProgress
+from codemode_server.upstreams.transports.registry import NOT_SENT
 from tests.upstreams.kit import QUICK, Kit
 
 BOTH_ERAS = pytest.mark.parametrize("protocol", ["auto", "legacy"])
@@ -192,3 +196,57 @@ async def test_changed_tools_are_listed_again_and_told_of(kit: Kit, protocol: st
         assert len(changes) > before
         assert (await pool.call_tool("s", "grown", {})).value == "here"
     assert "grown" in [tool.name for tool in kit.cache.kept["s"][1].tools]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"message": "project 9 is locked"}', "project 9 is locked"),
+        (b'{"error": {"code": 7, "message": "no such door"}}', "no such door"),
+        (b'{"detail": [{"loc": ["body", "a"], "msg": "missing"}]}', '[{"loc": ["body", "a"], "msg": "missing"}]'),
+        (b'{"code": 12}', '{"code": 12}'),
+        (
+            b"<html><head><style>p {}</style><title>Busy</title></head><p>Come &amp; go</p>",
+            "Busy Come & go",
+        ),
+        (b"  plain\n text ", "plain text"),
+        (b"", ""),
+    ],
+)
+def test_the_body_of_an_http_error_says_why(body: bytes, reason: str) -> None:
+    assert reason_in(body) == reason
+
+
+CLOSED = "Connection closed"
+HTTP = "Server returned an error response"
+
+
+@pytest.mark.parametrize(
+    ("message", "data", "refused", "kind", "said"),
+    [
+        ("Invalid", {"field": "a"}, "", ToolFailed, 'Invalid: {"field": "a"}'),
+        ("Invalid", ["a", 1], "", ToolFailed, 'Invalid: ["a", 1]'),
+        ("Invalid", 17, "", ToolFailed, "Invalid: 17"),
+        ("Invalid: a is odd", "a is odd", "", ToolFailed, "Invalid: a is odd"),
+        (HTTP, None, "403 Forbidden: not yours", ToolFailed, "server 's' answered with HTTP 403 Forbidden: not yours"),
+        (HTTP, None, "429 Busy: Retry-After: 7", ToolFailed, "answered with HTTP 429 Busy: Retry-After: 7"),
+        (HTTP, None, "502 Bad Gateway", AnswerLost, "HTTP 502 Bad Gateway; whether tool 'a' acted is not known"),
+        (HTTP, None, "408 Timeout", AnswerLost, "whether tool 'a' acted is not known"),
+        (CLOSED, None, f"{NOT_SENT}no route", UpstreamUnavailable, "can't be reached: no route; nothing was called"),
+        (CLOSED, None, "", AnswerLost, "whether tool 'a' acted is not known; it exited with code 4"),
+    ],
+)  # fmt: skip
+def test_a_failure_says_what_the_server_said_and_whether_the_tool_may_have_acted(
+    message: str, data: Any, refused: str, kind: type[Exception], said: str
+) -> None:
+    error = MCPError(-32000, message, data)
+    why_lost = "exited with code 4"
+    failure = call_error(error, "s", "tool 'a'", [refused] if refused else [], Redactor(), why_lost)
+    assert type(failure) is kind
+    assert str(failure).endswith(said)
+
+
+async def test_a_process_that_ends_during_a_call_says_why(kit: Kit) -> None:
+    async with kit.pool({"s": kit.raw("last_words")}) as pool:
+        with pytest.raises(AnswerLost, match=r"(?s)acted is not known; it exited with code 5.*disk is full"):
+            await pool.call_tool("s", "a", {})

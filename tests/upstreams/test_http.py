@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
+import httpx2
 import pytest
 
 from codemode_server.domain.calls import RetryReason
@@ -16,6 +17,7 @@ from codemode_server.domain.errors import CallTimedOut, UpstreamUnavailable
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.progress import CallProgress
+from codemode_server.upstreams.transports.http import _keep_method
 from tests import fork_server
 from tests.auth.kit import free_port
 from tests.auth.test_mix_up import scripted
@@ -105,6 +107,20 @@ async def test_a_server_that_comes_back_is_used_again(
             progress = CallProgress(on_retry=retries.append)
             assert (await pool.call_tool("s", "add", {"a": 2, "b": 2}, progress=progress)).value == 4
             assert retries == ([RetryReason.EXPIRED_SESSION] if (transport, protocol) == ("http", "legacy") else [])
+
+
+async def test_a_redirect_within_the_origin_is_followed(kit: Kit) -> None:
+    """Frameworks redirect to the address with or without a slash at its end."""
+    port = free_port()
+    async with serving(kit, "http", port), kit.pool({"s": ServerSettings(url=f"{address('http', port)}/")}) as pool:
+        assert (await pool.call_tool("s", "add", {"a": 1, "b": 2})).value == 3
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_message_stays_a_post_where_it_is_redirected(status: int) -> None:
+    response = httpx2.Response(status, request=httpx2.Request("POST", "http://a/mcp"))
+    await _keep_method(response)
+    assert response.status_code in (307, 308)
 
 
 async def test_an_address_without_server_says_so_without_its_secrets(kit: Kit) -> None:

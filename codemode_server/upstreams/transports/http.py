@@ -1,26 +1,28 @@
 """An upstream behind an address: streamable HTTP, and the older HTTP+SSE.
 
 mcp's transports follow a redirect only within the endpoint's origin, and here httpx follows none, so a header meant for
-one server, `Authorization` above all, never reaches another.
+one server, `Authorization` above all, never reaches another. A message stays a POST wherever it is redirected to.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
+import anyio
 from pydantic import Field, field_validator
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.commands import words_of
 from codemode_server.setting_types import HEADER_NAME, ProblemWithin, Section, checked_address
+from codemode_server.text import clean_line
 from codemode_server.upstreams._messages import UNREADABLE
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
-from codemode_server.upstreams.transports.registry import Transport, TransportSpec, refusals
+from codemode_server.upstreams.transports.registry import NOT_SENT, Transport, TransportSpec, refusals
 
 if TYPE_CHECKING:
     import httpx2
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from codemode_server.upstreams._connection_deps import ConnectionDeps
 
 CONNECT_S = 10.0
+_BODY_S = 2.0
+"""For the body of an HTTP error."""
 _IDLE_S = 24 * 3600.0
 """An open stream may be silent as long as it likes: each call has its own timeout."""
 
@@ -133,6 +137,8 @@ class HttpTransport(Transport):
             return f"{origin(self._url)} answered with something that is not a valid JSON-RPC message"
         if refused and refused[-1].startswith("401") and self._deps.tokens is not None and self._deps.tokens.problem:
             return f"{origin(self._url)} refuses: {self._deps.tokens.problem}"
+        if refused and refused[-1].startswith(NOT_SENT):
+            return f"{origin(self._url)} {refused[-1]}"
         if refused and (hasattr(cause, "code") or hasattr(cause, "response")):
             return f"{origin(self._url)} answered with HTTP {refused[-1]}{self._advice(refused[-1])}"
         if not hasattr(cause, "code"):
@@ -163,20 +169,45 @@ def _client(
 ) -> httpx2.AsyncClient:
     import httpx2
 
-    return httpx2.AsyncClient(
+    class Client(httpx2.AsyncClient):
+        async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+            try:
+                return await super().send(request, **options)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                if (refused := refusals.get()) is not None:
+                    refused.append(f"{NOT_SENT}{error or type(error).__name__}")
+                raise
+
+    return Client(
         headers=headers,
         timeout=timeout,
         auth=auth,
         follow_redirects=False,
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
-        event_hooks={"response": [_note_refusal, bounds.bound]},
+        event_hooks={"response": [_keep_method, bounds.bound, _note_refusal]},
     )
 
 
-async def _note_refusal(response: Any) -> None:
+async def _keep_method(response: httpx2.Response) -> None:
+    """Browsers make a GET of a POST that is redirected by 301 or 302; a message would be lost."""
+    if response.status_code in (301, 302) and response.request.method == "POST":
+        response.status_code = 308
+
+
+async def _note_refusal(response: httpx2.Response) -> None:
     refused = refusals.get()
-    if refused is not None and response.status_code >= 400:
-        refused.append(f"{response.status_code} {response.reason_phrase}".strip())
+    if refused is None or response.status_code < 400:
+        return
+    import httpx2
+
+    from codemode_server.upstreams._failures import reason_in
+
+    said = ""
+    with anyio.move_on_after(_BODY_S), suppress(httpx2.HTTPError, httpx2.StreamError):
+        said = reason_in(await response.aread())
+    after = clean_line(response.headers.get("retry-after", ""), 40)
+    parts = [f"{response.status_code} {response.reason_phrase}".strip(), said, f"Retry-After: {after}" if after else ""]
+    refused.append(": ".join(filter(None, parts)))
 
 
 TRANSPORT = TransportSpec(

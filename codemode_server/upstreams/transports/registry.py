@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from codemode_server.upstreams.transports.stdio import StdioSettings
 
 refusals: ContextVar[list[str] | None] = ContextVar("refusals", default=None)
-"""Collects the HTTP errors of this call, for instance `503 Service Unavailable`, which mcp reports without details. mcp
-runs a request's POST in the context of its caller."""
+"""Collects the HTTP errors of this call, for instance `400 Bad Request: no such project`, which mcp reports without
+details; or `NOT_SENT` and why. mcp runs a request's POST in the context of its caller."""
+NOT_SENT = "can't be reached: "
 
 
 class ToolFilter(Section):

@@ -67,6 +67,9 @@ def call(request: dict[str, Any]) -> None:
             FILE.touch()
             sys.exit(3)
         answer(request, {"content": [{"type": "text", "text": "back"}]})
+    elif KIND == "last_words":
+        sys.stderr.write("the disk is full\n")
+        sys.exit(5)
     elif KIND == "odd_content":
         answer(request, {"content": [{"type": "weird", "x": 1}]})
     elif KIND == "no_content":

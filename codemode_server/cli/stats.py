@@ -25,19 +25,15 @@ from codemode_server.text import one_line
 _DAYS = 30.0
 _MAX_ROWS = 60
 _MAX_NAME_CHARACTERS = 24
-_MORE = "`codemode-server stats --help` says what the columns are."
 _COLUMNS = """\
-columns, in estimated tokens:
-  spent     what the model wrote and read with codemode-server
-  direct    what the same calls would have cost without it: all definitions, arguments and results
-  saved     direct less spent, with definitions at a tenth of their price, as providers cache them
-  uncached  the same with definitions at their whole price
-A negative number is a loss.
+spent     tokens that the model wrote (programs, searches) and read (answers) here
+direct    tokens if it called each tool itself and read all definitions and results
+saved     direct less spent, where the provider caches definitions (a tenth of the price)
+uncached  direct less spent, without such a cache; a negative number is a loss
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog, parser.formatter_class = _COLUMNS, argparse.RawDescriptionHelpFormatter
     parser.add_argument("--by", choices=("day", "server", "execution"), default="day", help="default: day")
     parser.add_argument("--since", type=days, default=_DAYS, metavar="DAYS", help="so many days back; default 30")
     parser.add_argument("--limit", type=count, default=_MAX_ROWS, metavar="COUNT", help=f"rows; default {_MAX_ROWS}")
@@ -98,7 +94,7 @@ def _page(loaded: LoadedSettings, savings: Savings, by: Grouping) -> str:
     cells = [
         (one_line(mask(name), _MAX_NAME_CHARACTERS), *(f"{number:,}" for number in numbers)) for name, numbers in rows
     ]
-    explained = textwrap.wrap(f"{METHOD} {_MORE}", 80)
+    explained = [*([] if by == "server" else _COLUMNS.splitlines()), *textwrap.wrap(METHOD, 80)]
     return "\n".join([*table([heads, *cells], numbers_from=1), "", *_summary(savings.total), *explained])
 
 
@@ -114,7 +110,7 @@ def _summary(total: TokenUsage) -> list[str]:
         saved, direct = total.saved(is_cached=is_cached), total.direct(is_cached=is_cached)
         share = f" ({abs(saved) / direct:.0%})" if direct else ""
         said = f"saved about {saved:,} tokens" if saved >= 0 else f"cost about {-saved:,} tokens more than direct calls"
-        lines.append(f"{'definitions cached' if is_cached else 'not cached'}: {said}{share}")
+        lines.append(f"{'with a cache' if is_cached else 'without a cache'}: {said}{share}")
     if total.saved() < 0:
         lines.append("small tasks cost more than they save; programs with several calls or large results save most")
     return lines

@@ -1,7 +1,4 @@
-"""Recognizes queries that ask for everything, as `list all tools`, `*` or `what can github do`, and counts it.
-
-Such a query names no task, so ranking it would show tools at random.
-"""
+"""Recognizes queries that ask for everything, as `list all tools` or `*`: such a query names no task to rank by."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _LISTING = frozenset(
     + stems("search see show support tell use")
 )
 _ALL = re.compile(r"\b(?:all|any|each|every|which|what)\b", re.IGNORECASE)
-_WHAT_IT_DOES = re.compile(r"\bwhat\b.*\b(?:do|does|offers?|provides?|supports?)\b", re.IGNORECASE)
+_OF_ONE = re.compile(r"\*|\bwhat\b.*\b(?:do|does|offers?|provides?|supports?)\b", re.IGNORECASE)
 _MAX_SERVERS = 40
 
 
@@ -34,25 +31,24 @@ def asks_for_everything(catalog: Catalog, query: str) -> Server | bool:
     asked = set(stems(query))
     if not asked:
         return True
-    named = [(it, own) for it in catalog.servers if it.tools and (own := {*stems(it.raw_name)}) and own <= asked]
-    server, own = max(named, key=lambda each: len(each[1]), default=(None, set[str]()))
-    asked -= own - _EVERYTHING
-    kinds = asked & _KINDS
-    if not asked <= _EVERYTHING | _KINDS | _LISTING:
-        return False
+    named = [it for it in catalog.servers if it.tools and set(stems(it.raw_name)) <= asked and stems(it.raw_name)]
+    server = max(named, key=lambda it: len(it.raw_name), default=None)
+    asked -= (set(stems(server.raw_name)) if server else set()) - _EVERYTHING
     tools = [tool for it in catalog.servers for tool in it.tools]
-    if any(query in (tool.name, tool.raw_name) or (kinds and kinds & {*stems(tool.raw_name)}) for tool in tools):
+    if not asked <= _EVERYTHING | _KINDS | _LISTING or any(query in (it.name, it.raw_name) for it in tools):
         return False
+    if (kinds := asked & _KINDS) and any(kinds & set(stems(it.raw_name)) for it in tools):
+        return False
+    is_general = bool(asked & (_EVERYTHING | _KINDS))
     if server is not None:
-        is_asked = bool(asked & (_EVERYTHING | _KINDS)) or "*" in query or _WHAT_IT_DOES.search(query)
-        return server if is_asked else False
-    return bool(asked & (_EVERYTHING | _KINDS) or _ALL.search(query))
+        return server if is_general or _OF_ONE.search(query) else False
+    return is_general or bool(_ALL.search(query))
 
 
 def census(things: Iterable[Findable]) -> str:
     """`30 tools on 2 servers: git 12, slack 18`, and the number of the skills."""
-    tools = Counter(thing.server for thing in things if isinstance(thing, Tool))
-    skills = sum(not isinstance(thing, Tool) for thing in things)
-    where = first_few([f"{name} {count:,}" for name, count in tools.items()], _MAX_SERVERS)
-    text = f"{counted(tools.total(), 'tool')} on {counted(len(tools), 'server')}: {where}" if tools else ""
+    found = Counter(thing.server if isinstance(thing, Tool) else "" for thing in things)
+    skills = found.pop("", 0)
+    where = first_few([f"{name} {count:,}" for name, count in found.items()], _MAX_SERVERS)
+    text = f"{counted(found.total(), 'tool')} on {counted(len(found), 'server')}: {where}" if found else ""
     return "; ".join(part for part in (text, counted(skills, "skill") if skills else "") if part)

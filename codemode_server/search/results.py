@@ -25,7 +25,7 @@ from codemode_server.search.signatures import brief_signature, parameter_classes
 from codemode_server.text import first_few
 
 DetailLevel = Literal["name_only", "with_description", "full", "scaffold"]
-_ALSO_SHOWN = 5
+_ALSO_SHOWN = 10
 _REASON_CHARACTERS = 160
 _UNSTATED = "(effect not stated)"
 _NO_ARROW = "(without ->, the type of the result is not known)"

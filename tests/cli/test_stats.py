@@ -33,15 +33,15 @@ async def test_a_gain_is_shown_with_definitions_cached_and_not(
     assert await command(path, "--by", "execution") == 0
     page = capsys.readouterr().out
     assert "x7f3a9c21b04         1      1    300  11,010  10,710    27,810" in page
-    assert "definitions cached: saved about 10,710 tokens (97%)\nnot cached: saved about 27,810 tokens (96%)" in page
+    assert "with a cache: saved about 10,710 tokens (97%)\nwithout a cache: saved about 27,810 tokens (96%)" in page
 
 
 async def test_a_loss_is_said_plainly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = await recorded(tmp_path, results=0, all_definitions=50)
     assert await command(path) == 0
     page = capsys.readouterr().out
-    assert "definitions cached: cost about 285 tokens more than direct calls" in page
-    assert "not cached: cost about 1,140 tokens more than direct calls" in page
+    assert "with a cache: cost about 285 tokens more than direct calls" in page
+    assert "without a cache: cost about 1,140 tokens more than direct calls" in page
     assert "\nsmall tasks cost more than they save; programs with several calls or large results save most" in page
     line = await stats.status_line(load(path))
     assert line.startswith("tokens: about 285 more than direct calls cost in the last 30 days (300 against 15")

@@ -25,7 +25,13 @@ _META = "io.modelcontextprotocol/"
 _LISTEN = "subscriptions/listen"
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _SUBSCRIPTION_ID = f"{_META}subscriptionId"
-_CHANGES = {"toolsListChanged", "promptsListChanged", "resourcesListChanged"}
+_CHANGES = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": False}
+"""Whether a kind of change is announced: the list of our own resources is always empty."""
+_CAPABILITIES = {
+    "prompts": {"listChanged": True},
+    "resources": {"listChanged": False, "subscribe": False},
+    "tools": {"listChanged": True},
+}
 _LISTS = {
     "prompts/list": "prompts",
     "resources/list": "resources",
@@ -188,20 +194,24 @@ class Opening:
                 self._is_initialized = True
                 return {
                     "protocolVersion": params["protocolVersion"],
-                    "capabilities": _capabilities(is_modern=False),
+                    "capabilities": _CAPABILITIES,
                     "serverInfo": self._server,
                     "instructions": self._instructions,
                 }
             case "server/discover" if set(params) == {"_meta"} and self._is_usual(meta):
                 return self._modern(
                     supportedVersions=[MODERN_VERSION],
-                    capabilities=_capabilities(is_modern=True),
+                    capabilities=_CAPABILITIES,
                     instructions=self._instructions,
                 )
             case "subscriptions/listen" if set(params) == {"_meta", "notifications"} and self._is_usual(meta):
                 wanted = params["notifications"]
-                if isinstance(wanted, dict) and wanted.keys() <= _CHANGES and {*map(type, wanted.values())} <= {bool}:
-                    return {"notifications": {name: True for name, is_wanted in wanted.items() if is_wanted}}
+                if (
+                    isinstance(wanted, dict)
+                    and wanted.keys() <= _CHANGES.keys()
+                    and {*map(type, wanted.values())} <= {bool}
+                ):
+                    return {"notifications": {name: True for name in wanted if wanted[name] and _CHANGES[name]}}
             case "prompts/list" | "resources/list" | "resources/templates/list" as method if set(params) <= {"_meta"}:
                 return self._listed_as({_LISTS[method]: self._prompts() if method == "prompts/list" else []}, meta)
             case "ping" if self._is_initialized and not is_modern:
@@ -312,11 +322,3 @@ def _is_client(info: Any) -> bool:
 
 def _are_capabilities(capabilities: Any) -> bool:
     return isinstance(capabilities, dict) and all(isinstance(one, dict) for one in capabilities.values())
-
-
-def _capabilities(*, is_modern: bool) -> dict[str, Any]:
-    return {
-        "prompts": {"listChanged": True},
-        "resources": {"listChanged": is_modern, "subscribe": is_modern},
-        "tools": {"listChanged": True},
-    }

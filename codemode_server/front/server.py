@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from io import TextIOBase
 from itertools import islice
@@ -91,7 +92,7 @@ class FrontServer(MCPServer[None]):
             instructions=instructions(server_names),
             version=version,
             log_level="WARNING",
-            middleware=[partial(_report_connected, on_connected), _remember_request],
+            middleware=[partial(_report_connected, on_connected), _remember_request, _without_resource_changes],
         )
         self._lowlevel_server.middleware.insert(0, continue_host_trace)
         self._given = given
@@ -234,6 +235,18 @@ async def _remember_request(ctx: ServerRequestContext[Any, Any], call_next: Call
         return await call_next(ctx)
     finally:
         _request.reset(token)
+
+
+async def _without_resource_changes(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Middleware: mcp declares and acknowledges subscriptions to resources, of which we have none that change."""
+    wanted = (ctx.params or {}).get("notifications") if ctx.method == "subscriptions/listen" else None
+    if isinstance(wanted, Mapping):
+        taken = {name: value for name, value in wanted.items() if not name.startswith("resource")}
+        ctx = replace(ctx, params={**(ctx.params or {}), "notifications": taken})
+    result = await call_next(ctx)
+    if ctx.method == "server/discover" and isinstance(result, dict):
+        result["capabilities"]["resources"] = {"subscribe": False, "listChanged": False}
+    return result
 
 
 async def _report_connected(

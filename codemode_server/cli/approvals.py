@@ -18,9 +18,9 @@ import anyio
 
 from codemode_server.cli.terminal import configuration, local_time, person_confirms, show
 from codemode_server.config import LoadedSettings
-from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
+from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId, result_of
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.executions.approvals.message import one_line, pattern_text, short_text, whole_text
+from codemode_server.executions.approvals.message import commands_of, one_line, pattern_text, short_text, whole_text
 from codemode_server.records.executions import stored_records
 
 NAME = "command"
@@ -29,6 +29,7 @@ _SCOPES = {
     "program": AnswerScope.EXECUTION,
     "session": AnswerScope.SESSION,
     "always": AnswerScope.ALWAYS,
+    "arrived": AnswerScope.ARRIVED,
 }
 
 
@@ -37,19 +38,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="print the open questions; the default")
     one = actions.add_parser("show", help="print one whole question")
     approving = actions.add_parser("approve", help="approve a call; asks you at the terminal")
+    arrived = actions.add_parser("arrived", help="say that a call without an answer arrived; asks you at the terminal")
     denying = actions.add_parser("deny", help="refuse a call")
-    for action in (one, approving, denying):
+    for action in (one, approving, arrived, denying):
         action.add_argument("id", metavar="ID", help="as `approvals list` prints it")
     for action in (listing, one):
         action.add_argument("--json", action="store_true", help="print JSON")
     approving.add_argument(
         "--for",
         dest="scope",
-        choices=tuple(_SCOPES),
+        choices=tuple(_SCOPES)[:-1],
         default="call",
         help="what the approval holds for: this call (default), this tool in the rest of the program, calls like it in "
         "this session, or always",
     )
+    arrived.set_defaults(scope="arrived")
+    arrived.add_argument("--result", default="", metavar="JSON", help="what the tool answered; default: None")
     denying.add_argument("--reason", default="", metavar="TEXT", help="what the program is told")
 
 
@@ -58,10 +62,10 @@ def run(parsed: argparse.Namespace) -> int:
     match parsed.action:
         case "show":
             show(anyio.run(partial(show_question, loaded, parsed.id, as_json=as_json)))
-        case "approve":
-            return _approve(loaded, ApprovalId(parsed.id), _SCOPES[parsed.scope])
+        case "approve" | "arrived":
+            return _approve(loaded, ApprovalId(parsed.id), _SCOPES[parsed.scope], getattr(parsed, "result", ""))
         case "deny":
-            approval = anyio.run(_open_question, loaded, ApprovalId(parsed.id))
+            approval = anyio.run(_answerable_question, loaded, ApprovalId(parsed.id))
             answer = ApprovalAnswer(False, reason=parsed.reason, channel=NAME, answered_at=time.time())
             anyio.run(_answer, loaded, approval, answer)
             show(f"refused: {approval.question.title}; the program is told when it goes on")
@@ -73,14 +77,20 @@ def run(parsed: argparse.Namespace) -> int:
 async def list_questions(loaded: LoadedSettings, *, as_json: bool) -> str:
     with stored_records(loaded) as records:
         approvals = [] if records is None else await records.approvals()
+        refused = [] if records is None else await records.refusals()
     if as_json:
         return json.dumps([_as_json(it) for it in approvals], indent=2)
+    past = [f"{it.approval_id}  program {it.execution_id}  {one_line(it.question.title, 200)}" for it in refused]
+    if past:
+        past = ["\n".join(["refused; `codemode-server approvals approve ID` allows one after all:", *past])]
     if not approvals:
-        return "no call waits for your approval"
+        return "\n\n".join(["no call waits for your approval", *past])
     blocks = [
         f"{it.approval_id}  {local_time(it.asked_at)}  program {it.execution_id}\n{_indented(it)}" for it in approvals
     ]
-    return "\n\n".join([*blocks, "codemode-server approvals approve ID [--for program|session|always] | deny ID"])
+    how = "codemode-server approvals approve ID [--for program|session|always] | deny ID"
+    how += " | arrived ID [--result JSON]" if any(it.question.is_unanswered for it in approvals) else ""
+    return "\n\n".join([*blocks, how, *past])
 
 
 async def show_question(loaded: LoadedSettings, approval_id: str, *, as_json: bool) -> str:
@@ -91,17 +101,17 @@ async def show_question(loaded: LoadedSettings, approval_id: str, *, as_json: bo
     return "\n".join([head, whole_text(_printable(approval)), _state(approval)])
 
 
-def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope) -> int:
-    approval = anyio.run(_open_question, loaded, approval_id)
+def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope, result: str) -> int:
+    approval = anyio.run(partial(_answerable_question, loaded, approval_id, is_approval=True))
     asked = approval.question
-    if scope is AnswerScope.SESSION and asked.pattern is None:
-        raise CodemodeError("this call can't be approved for its session; use --for call or --for program")
-    if scope is AnswerScope.ALWAYS and asked.rule is None:
-        raise CodemodeError(
-            "no rule that allows exactly this tool can be written here; use --for call, program or session"
-        )
+    if scope not in asked.scopes:
+        if AnswerScope.ARRIVED in (scope, *asked.scopes):
+            raise CodemodeError(f"this question is answered otherwise: {commands_of(approval)}")
+        offered = ", ".join(name for name, it in _SCOPES.items() if it in asked.scopes)
+        raise CodemodeError(f"this call can't be approved for so long; here --for takes {offered}")
     meaning = {
-        AnswerScope.CALL: "Approve this call?",
+        AnswerScope.CALL: "Send it again?" if asked.is_unanswered else "Approve this call?",
+        AnswerScope.ARRIVED: f"Go on as if it had arrived, with the result {one_line(result or 'None', 200)}?",
         AnswerScope.EXECUTION: f"Approve {one_line(asked.title, 200)} for the rest of this program?",
         AnswerScope.SESSION: f"Approve it in this session with {pattern_text(asked, 500)}?",
         AnswerScope.ALWAYS: f"Always approve it, by `{asked.rule}` in {loaded.path}?",
@@ -112,8 +122,10 @@ def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope
             f"codemode-server approvals approve {approval_id} --for program|session|always"
         )
         return 1
-    anyio.run(_answer, loaded, approval, ApprovalAnswer(True, scope, channel=NAME, answered_at=time.time()))
-    show(f"approved: {one_line(asked.title, 200)}")
+    answer = ApprovalAnswer(True, scope, channel=NAME, answered_at=time.time(), result=result_of(result))
+    anyio.run(_answer, loaded, approval, answer)
+    again = "" if approval.answer is None else "; it holds when the program makes the call again, or is resumed"
+    show(f"approved: {one_line(asked.title, 200)}{again}")
     return 0
 
 
@@ -123,9 +135,11 @@ async def _answer(loaded: LoadedSettings, approval: Approval, answer: ApprovalAn
         await records.answer(approval.approval_id, answer)
 
 
-async def _open_question(loaded: LoadedSettings, approval_id: ApprovalId) -> Approval:
+async def _answerable_question(
+    loaded: LoadedSettings, approval_id: ApprovalId, *, is_approval: bool = False
+) -> Approval:
     approval = await _approval(loaded, approval_id)
-    if not approval.is_open(time.time()):
+    if not (approval.may_be_approved if is_approval else approval.is_open)(time.time()):
         raise CodemodeError(f"the question {approval_id} can't be answered any more: {_state(approval)}")
     return approval
 

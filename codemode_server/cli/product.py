@@ -75,5 +75,6 @@ async def _tell_of_questions(events: Subscription, execution: Execution) -> None
             await anyio.sleep(_ANSWER_SECONDS)
             if not execution.awaited:
                 continue
-            names = ", ".join(execution.awaited.values())
-            print(f"{names}: waits for your approval; see `codemode-server approvals list`", file=sys.stderr)
+            for seq, name in list(execution.awaited.items()):
+                commands = execution.calls.approvals.questions.get(seq, "codemode-server approvals list")
+                print(f"{name}: waits for your answer: {commands}", file=sys.stderr)

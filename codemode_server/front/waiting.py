@@ -102,7 +102,7 @@ def _question(execution: Execution, seq: int) -> str:
     approvals = execution.calls.approvals
     line = f"call {seq}, {approvals.waiting.get(seq, execution.awaited[seq])}"
     question = approvals.questions.get(seq)
-    return line if question is None else f"{line}: codemode-server approvals approve {question}"
+    return line if question is None else f"{line}: {question}"
 
 
 async def report_progress(execution: Execution, send: SendProgress, services: Services) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from codemode_server.domain.calls import Allow, Ask, Deny, ToolCall
+from codemode_server.domain.calls import Allow, Ask, Deny, Recorded, ToolCall
 from codemode_server.gateway.call_attempt import CallAttempt
 from codemode_server.gateway.events import CallApprovalRequested, CallApprovalSettled, CallEvents
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -18,8 +18,9 @@ class Approver(Protocol):
 
     async def approve(
         self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask, on_question: Callable[[], None]
-    ) -> Allow | Deny:
-        """The person's decision on one call, however long it takes; a time that has passed is a `Deny`.
+    ) -> Allow | Deny | Recorded:
+        """The person's decision on one call, however long it takes; a time that has passed is a `Deny`. `Recorded`: the
+        attempt of an earlier run arrived.
 
         `on_question` is called before the person is asked, and not at all if an earlier answer holds for this call too.
         Cancelling this withdraws the question.
@@ -29,7 +30,7 @@ class Approver(Protocol):
 class _NobodyToAsk:
     async def approve(
         self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask, on_question: Callable[[], None]
-    ) -> Allow | Deny:
+    ) -> Deny:
         return Deny(f"it needs a person's approval, and nobody can be asked here ({ask.reason})")
 
 
@@ -37,7 +38,7 @@ NOBODY_TO_ASK: Approver = _NobodyToAsk()
 """For a gateway without a person, as in tests."""
 
 
-async def ask_person(approver: Approver, events: CallEvents, attempt: CallAttempt, ask: Ask) -> Allow | Deny:
+async def ask_person(approver: Approver, events: CallEvents, attempt: CallAttempt, ask: Ask) -> Allow | Deny | Recorded:
     """The person's decision on a call. The limits of time stand still while all calls of its program wait so."""
     calls, call, target = attempt.calls, attempt.call, attempt.target
     is_asked, answer = False, None

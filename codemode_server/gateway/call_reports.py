@@ -9,7 +9,7 @@ import re
 from itertools import islice
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import CallStatus, Recorded
+from codemode_server.domain.calls import Allow, CallStatus, Recorded
 from codemode_server.domain.ids import JsonValue
 from codemode_server.gateway import summaries
 from codemode_server.gateway.events import CallApprovalRequested, CallEnded, CallEvent, CallSent, CallUnresolved
@@ -46,23 +46,38 @@ class CallReports:
 
     def _report(self, event: CallEnded) -> None:
         target, outcome, result = event.target, event.outcome, event.result
-        event.calls.reports.append(
-            CallReport(
-                event.seq,
-                target.server.name,
-                target.name,
-                outcome.status,
-                outcome.milliseconds,
-                result.bytes,
-                result.tokens,
-                outcome.error,
-                arguments=summaries.of_arguments(event.call.arguments, event.calls.context.redactor),
-                result=result.text,
-                effect=target.effect,
-                has_error_text=result.unmarked_error is not None,
-                is_replayed=isinstance(event.decision, Recorded),
-            )
+        decision, resumed = event.decision, event.calls.resumed
+        report = CallReport(
+            event.seq,
+            target.server.name,
+            target.name,
+            outcome.status,
+            outcome.milliseconds,
+            result.bytes,
+            result.tokens,
+            outcome.error,
+            arguments=summaries.of_arguments(event.call.arguments, event.calls.context.redactor),
+            result=result.text,
+            effect=target.effect,
+            has_error_text=result.unmarked_error is not None,
+            is_replayed=isinstance(decision, Recorded) and not decision.is_assumed,
         )
+        event.calls.reports.append(report)
+        if resumed is not None and (earlier := resumed.unanswered.get(event.call.seq)):
+            written = clean_line(
+                ", ".join(f"{name}={it}" for name, it in report.arguments.items()), _MAX_ASKED_CHARACTERS
+            )
+            event.calls.messages.append(f"{title_of(target)}({written}): {_unanswered_line(event, earlier)}")
+
+
+def _unanswered_line(event: CallEnded, earlier: int) -> str:
+    match event.decision:
+        case Recorded(reason=reason):
+            return f"not sent again; taken as arrived, with the result {event.result.text or 'None'}: {reason}"
+        case Allow():
+            return f"sent a second time, since call {earlier} of the earlier run got no answer"
+        case decision:
+            return f"not sent again: {decision.reason}"
 
 
 def _report_restart(event: CallEnded) -> None:

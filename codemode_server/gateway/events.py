@@ -64,7 +64,7 @@ class CallApprovalSettled:
     calls: ExecutionCalls
     call: ToolCall
     target: CallTarget
-    answer: Allow | Deny | None
+    answer: Allow | Deny | Recorded | None
     """None: the program ended before there was one."""
 
 

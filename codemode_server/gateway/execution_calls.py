@@ -12,6 +12,7 @@ import anyio
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import RequestContext
+from codemode_server.domain.approvals import Approval
 from codemode_server.domain.calls import Ask, CallKey, CallStatus, ResultKey
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.input_requests import NO_HOST_INPUT, HostInput
@@ -99,7 +100,9 @@ class AskedApprovals:
     waiting: dict[int, str] = field(default_factory=dict)
     """Numbers of calls that a person was asked about → the call with a summary of its arguments, without secrets."""
     questions: dict[int, str] = field(default_factory=dict)
-    """The same → the id of the question."""
+    """The same → the commands that answer the question."""
+    refusals: dict[str, Approval] = field(default_factory=dict)
+    """Spellings of the calls that the person refused (`patterns.spelling_of`) → the question."""
     outlive_program: bool = False
     """True if open questions stay when the program ends, since it will run again and wait for them."""
 

@@ -197,6 +197,8 @@ class CallPipeline:
             attempt.decision = with_departure(attempt.decision, departure)
             attempt.departure = departure if attempt.departure is None else joined([attempt.departure, departure])
         await self._approve(attempt)
+        if isinstance(attempt.decision, Recorded):
+            return recorded_reply(attempt.decision.outcome)
         attempt.is_recorded = True  # also if the program ends meanwhile: what was asked of the journal is done
         is_read_only = attempt.target.effect is Effect.READS
         await self._journal.begin_call(attempt.call, attempt.decision, is_read_only=is_read_only)
@@ -313,7 +315,7 @@ class CallPipeline:
 
     async def _record_end(self, attempt: CallAttempt, outcome: CallOutcome) -> None:
         call = attempt.call
-        if isinstance(attempt.decision, Recorded):  # the journal has it
+        if isinstance(attempt.decision, Recorded) and not attempt.decision.is_assumed:  # the journal has it
             return
         if not attempt.is_recorded:  # it was refused or invalid, so there is nothing that a crash could lose
             await self._journal.begin_call(call, attempt.decision, is_read_only=True)

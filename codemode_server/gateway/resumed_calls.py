@@ -6,8 +6,8 @@ concurrent calls:
 * A call that succeeded, or that its server answered with an error, is answered from the journal, and nothing is sent:
   an error does not say that nothing was done. Only a reading that failed last is sent again, since it may be what
   ended the program.
-* A call that was sent and whose outcome is not known is sent again if it only reads. Of others
-  `approvals.unknown` decides.
+* A call that was sent and whose outcome is not known is sent again if it only reads. Of others a person, or
+  `approvals.unknown`, says that it arrived, or that it is sent again, or gives it up; the first is recorded.
 * A call that was never sent (refused, invalid, waiting for a person) counts as not recorded.
 * A call that is not recorded is new, and is sent. But if it may change something, and the program has not yet made
   again all calls of its earlier run that may have changed something, then it departs from that run: it may be one of
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio
@@ -79,12 +80,19 @@ class ResumedCalls:
         self._redact = redact
         self.order = AnswerOrder(records)
         self._records: dict[CallKey, CallRecord] = {}
+        self._survived: set[CallKey] = set()
+        """Calls after whose end the program made another one."""
+        self.unanswered: dict[int, int] = {}
+        """Numbers of the calls that an earlier run sent without an answer → their numbers in that run."""
         self.last_seq = max((record.call.seq for record in records), default=0)
         """The highest number of a recorded call."""
-        self._last_start = max((record.started_at for record in records), default=0.0)
-        for record in records:  # a later run may have made the same call again
-            if _was_sent(record):
+        later_start = 0.0  # of a call that the program made after it: one that waited for approval may start late
+        for record in reversed(records):
+            if _was_sent(record) and record.call.key not in self._records:  # a later run may have made it again
                 self._records[record.call.key] = record
+                if record.ended_at is not None and record.ended_at < later_start:
+                    self._survived.add(record.call.key)
+            later_start = max(later_start, record.started_at)
         self._new: set[int] = set()
         """Numbers of the calls that have no record."""
         self._changed = ChangeSignal()
@@ -108,10 +116,9 @@ class ResumedCalls:
             return Deny("the journal has no such call, and a replay sends none") if self.is_closed else decided
         outcome = record.outcome
         if outcome is None or outcome.status in _UNKNOWN:
-            return self._of_unknown(record, effect, decided)
+            return self._of_unknown(call, record, effect, decided)
         is_repeatable = effect is Effect.READS and not self.is_closed
-        went_on = record.ended_at is not None and record.ended_at < self._last_start
-        if is_repeatable and outcome.status is CallStatus.FAILED and not went_on:
+        if is_repeatable and outcome.status is CallStatus.FAILED and call.key not in self._survived:
             return decided
         if record.unreadable is not None and outcome.status is CallStatus.SUCCEEDED:
             if is_repeatable:
@@ -119,19 +126,20 @@ class ResumedCalls:
             return Deny(f"it succeeded in the earlier run as call {record.call.seq}, and {record.unreadable}")
         return Recorded(outcome, f"call {record.call.seq} of the earlier run", record.call.seq)
 
-    def _of_unknown(self, record: CallRecord, effect: Effect, decided: Decision) -> Decision:
+    def _of_unknown(self, call: ToolCall, record: CallRecord, effect: Effect, decided: Decision) -> Decision:
         if effect is Effect.READS and not self.is_closed:
             return decided
+        self.unanswered[call.seq] = record.call.seq
         reason = f"call {record.call.seq} of the earlier run sent this, and it is not known whether it arrived"
-        if self.is_closed or self._unknown == "fail":
-            return Deny(reason)
-        match self._unknown:
+        match "fail" if self.is_closed else self._unknown:
+            case "fail":
+                return Deny(reason, "With approvals.unknown: ask, the user decides.")
             case "retry":
                 return decided
             case "skip":
-                outcome = CallOutcome(CallStatus.SUCCEEDED, 0.0)
-                return Recorded(outcome, f"{reason} (approvals.unknown is 'skip')", record.call.seq)
-        return Ask(f"{reason}; approve it only if it did not")
+                outcome, reason = CallOutcome(CallStatus.SUCCEEDED, 0.0), f"{reason} (approvals.unknown: skip)"
+                return Recorded(outcome, reason, is_assumed=True)
+        return Ask(reason, is_unanswered=True)
 
     @property
     def missing(self) -> list[CallRecord]:
@@ -177,7 +185,7 @@ class ResumedCalls:
 
 
 def _was_sent(record: CallRecord) -> bool:
-    if not isinstance(record.decision, Allow):
+    if not isinstance(record.decision, Allow | Recorded):
         return False
     return record.outcome is None or record.outcome.status.may_have_been_sent
 
@@ -214,11 +222,11 @@ def with_departure(decided: Decision, departure: Ask | None) -> Decision:
     return joined([departure, *([decided] if isinstance(decided, Ask) else [])])
 
 
-def naming_departure(calls: ExecutionCalls, ask: Ask, answer: Allow | Deny) -> Allow | Deny:
+def naming_departure(calls: ExecutionCalls, ask: Ask, answer: Allow | Deny | Recorded) -> Allow | Deny | Recorded:
     """The answer to a question; that of a program that runs again names the call of its earlier run."""
     is_compared = calls.resumed is not None or calls.plan is not None
     if isinstance(answer, Deny) and is_compared and ask.reason not in answer.reason:
-        return Deny(f"{answer.reason} ({ask.reason})")
+        return replace(answer, reason=f"{answer.reason} ({ask.reason})")
     return answer
 
 

@@ -47,6 +47,7 @@ from codemode_server.tokens import estimate_tokens
 _MAX_ERROR_CHARACTERS = 2_000
 _MAX_REASON_CHARACTERS = 500
 _PAGE = 200
+_REFUSED_SECONDS = 86_400.0
 
 
 class _ReadExecutions(Protocol):
@@ -233,6 +234,11 @@ class Records:
         every = await self._approvals.unanswered(self.principal)
         return [self._offered(it) for it in every if it.is_open(time.time())]
 
+    async def refusals(self) -> list[Approval]:
+        """The questions of the last day that the person refused, which may still be approved; newest first."""
+        refused = await self._approvals.refused(self.principal, since=time.time() - _REFUSED_SECONDS)
+        return [self._offered(it) for it in refused]
+
     async def approval(self, approval_id: ApprovalId) -> Approval | None:
         approval = await self._approvals.get(self.principal, approval_id)
         return None if approval is None else self._offered(approval)
@@ -244,9 +250,10 @@ class Records:
     async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> None:
         """Answer a question that is open; `always` writes its rule into the configuration."""
         approval, stored = await self._approvals.get(self.principal, approval_id), None
-        if approval is not None and approval.is_open(time.time()):
+        may_be_approved = approval is not None and approval.may_be_approved(time.time())
+        if approval is not None and (may_be_approved if answer.is_approved else approval.is_open(time.time())):
             answer = replace(answer, reason=self.config.redactor.line(answer.reason, _MAX_REASON_CHARACTERS))
-            stored = await self._approvals.answer(approval_id, answer)
+            stored = await self._approvals.answer(approval_id, answer, replaces_refusal=answer.is_approved)
         if stored is None or stored.answer != answer:
             raise CodemodeError(f"the question {approval_id} was answered or withdrawn meanwhile")
         if answer.is_approved and answer.scope is AnswerScope.ALWAYS and self.loaded.place is not None:

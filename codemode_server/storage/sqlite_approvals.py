@@ -72,10 +72,13 @@ class SqliteApprovals:
             ),
         )
 
-    async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> Approval | None:
+    async def answer(
+        self, approval_id: ApprovalId, answer: ApprovalAnswer, *, replaces_refusal: bool = False
+    ) -> Approval | None:
         def store(connection: sqlite3.Connection) -> Approval | None:
             found = self._one(connection, "approval_id = ?", (approval_id,))
-            if found is None or found.answer is not None:
+            is_replaced = replaces_refusal and found is not None and found.may_be_approved(answer.answered_at)
+            if found is None or (found.answer is not None and not is_replaced):
                 return found
             scope = answer.scope if answer.is_approved and answer.scope is not AnswerScope.CALL else None
             connection.execute(
@@ -106,8 +109,8 @@ class SqliteApprovals:
         sealed = self._cipher.encrypt(question, f"approval/{approval.approval_id}/question")
         connection.execute("UPDATE approvals SET question = ? WHERE approval_id = ?", (sealed, approval.approval_id))
 
-    async def withdraw(self, approval_id: ApprovalId) -> None:
-        statement = "DELETE FROM approvals WHERE approval_id = ? AND answer IS NULL"
+    async def withdraw(self, approval_id: ApprovalId, *, is_answered: bool = False) -> None:
+        statement = f"DELETE FROM approvals WHERE approval_id = ? AND answer IS {'NOT ' if is_answered else ''}NULL"  # noqa: S608
         await self._thread.run(lambda connection: connection.execute(statement, (approval_id,)))
 
     async def get(self, principal: Principal, approval_id: ApprovalId) -> Approval | None:
@@ -116,6 +119,12 @@ class SqliteApprovals:
 
     async def unanswered(self, principal: Principal) -> Sequence[Approval]:
         return await self._select("principal = ? AND answer IS NULL ORDER BY asked_at", (principal.principal_id,))
+
+    async def refused(self, principal: Principal, *, since: float) -> Sequence[Approval]:
+        """The principal's newest questions since then that a person has refused."""
+        which = "principal = ? AND asked_at > ? AND answer IS NOT NULL AND scope IS NULL ORDER BY asked_at DESC LIMIT ?"
+        found = await self._select(which, (principal.principal_id, since, _MAX_REMEMBERED))
+        return [it for it in found if it.answer is not None and it.answer.is_refusal]
 
     async def of_execution(self, principal: Principal, execution_id: ExecutionId) -> Sequence[Approval]:
         """The questions about the calls of an execution."""
@@ -177,7 +186,7 @@ def _from_question(data: bytes) -> tuple[CallKey, str, Question]:
     stored = json.loads(data.decode("utf-8", "surrogatepass"))
     fields: dict[str, Any] = stored["question"]
     fields["effect"] = Effect(fields["effect"])
-    for name in ("done", "lines", "changes", "sources"):
+    for name in ("done", "lines", "changes", "sources", "reads"):
         fields[name] = tuple(fields.get(name, ()))
     return CallKey(*stored["call"]), stored["definition"], Question(**fields)
 

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from codemode_server.domain.approvals import AnswerScope, ApprovalAnswer, Question
+from codemode_server.domain.approvals import AnswerScope, ApprovalAnswer, Question, result_of
 from codemode_server.domain.tools import Effect
 from codemode_server.web import server
 from codemode_server.web.rendering import STYLE, bare_page, rendered
@@ -49,7 +49,7 @@ def question_html(
         "question",
         question=question,
         effect=_EFFECTS[question.effect],
-        scopes=[it.value for it in _offered(question)],
+        scopes=[it.value for it in question.scopes],
         pattern=pattern,
         free=[name for name in question.arguments if name not in pattern],
         max_reason=MAX_REASON_CHARACTERS,
@@ -73,17 +73,10 @@ def answer_of(form: Mapping[str, str], question: Question) -> ApprovalAnswer | N
             reason = form.get("reason", "")[:MAX_REASON_CHARACTERS].strip()
             return ApprovalAnswer(False, reason=reason, channel=CHANNEL, answered_at=time.time())
         case "allow":
-            scope = next((it for it in _offered(question) if it.value == form.get("scope")), None)
-            return None if scope is None else ApprovalAnswer(True, scope, channel=CHANNEL, answered_at=time.time())
+            if (scope := next((it for it in question.scopes if it.value == form.get("scope")), None)) is not None:
+                result = result_of(form.get("result", "")) if scope is AnswerScope.ARRIVED else None
+                return ApprovalAnswer(True, scope, channel=CHANNEL, answered_at=time.time(), result=result)
     return None
-
-
-def _offered(question: Question) -> list[AnswerScope]:
-    return [
-        *(AnswerScope.CALL, AnswerScope.EXECUTION),
-        *([AnswerScope.SESSION] if question.pattern is not None else []),
-        *([AnswerScope.ALWAYS] if question.rule is not None else []),
-    ]
 
 
 @dataclass(slots=True)

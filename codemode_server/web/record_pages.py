@@ -111,12 +111,12 @@ class RecordPages:
         return self._site.redirect(f"executions/{name}")
 
     async def _approvals(self, request: Request) -> Response:
-        approvals = await self._records.approvals()
-        return await self._site.page("approvals", "approvals", request, approvals=approvals, is_live=True)
+        shown = {"approvals": await self._records.approvals(), "refused": await self._records.refusals()}
+        return await self._site.page("approvals", "approvals", request, **shown, is_live=True)
 
     async def _approval(self, request: Request) -> Response:
         approval = await self._records.approval(ApprovalId(request.path_params["name"]))
-        if approval is None or not approval.is_open(time.time()):
+        if approval is None or not approval.may_be_approved(time.time()):
             gone = "This question has its answer, or its program has ended."
             return self._site.message(404, "Nothing to answer", gone)
         base = self._site.admission.base

@@ -14,7 +14,7 @@ import pytest
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
-from codemode_server.domain.calls import Allow, Ask, Deny, ToolCall, arguments_digest
+from codemode_server.domain.calls import Allow, Ask, Deny, Recorded, ToolCall, arguments_digest
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
@@ -90,7 +90,7 @@ class Asking:
 
     approver: PersonApprover
     tasks: Any
-    decisions: dict[int, Allow | Deny] = field(default_factory=dict)
+    decisions: dict[int, Allow | Deny | Recorded] = field(default_factory=dict)
     questions: set[int] = field(default_factory=set)
     """Numbers of the calls about which a person is asked."""
     _made: int = 0
@@ -112,10 +112,12 @@ class Store(SqliteApprovals):
 
     failure: Exception | None = None
 
-    async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> Approval | None:
+    async def answer(
+        self, approval_id: ApprovalId, answer: ApprovalAnswer, *, replaces_refusal: bool = False
+    ) -> Approval | None:
         if self.failure is not None:
             raise self.failure
-        return await super().answer(approval_id, answer)
+        return await super().answer(approval_id, answer, replaces_refusal=replaces_refusal)
 
 
 @pytest.fixture
@@ -132,7 +134,7 @@ async def asking(store: Store, *channels: Any) -> AsyncIterator[Asking]:
         tasks.cancel_scope.cancel()
 
 
-async def settled(it: Asking, count: int = 1) -> list[Allow | Deny]:
+async def settled(it: Asking, count: int = 1) -> list[Allow | Deny | Recorded]:
     with anyio.fail_after(5):
         while len(it.decisions) < count:
             await anyio.sleep(0.01)

@@ -20,10 +20,11 @@ import anyio.to_thread
 
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.approvals import NOBODY, AnswerScope, Approval, ApprovalAnswer, ApprovalId, Question
-from codemode_server.domain.calls import Allow, Ask, Deny, ToolCall
+from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Deny, Recorded, ToolCall
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.executions.approvals.patterns import covers
+from codemode_server.executions.approvals.message import commands_of
+from codemode_server.executions.approvals.patterns import covers, spelling_of
 from codemode_server.executions.approvals.question import ProgramTexts, definition_digest, done_so_far, question_of
 from codemode_server.executions.approvals.store import ApprovalStore
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -62,6 +63,7 @@ class _Open:
     """A question that a call of this process waits for."""
 
     approval: Approval
+    spelling: str
     is_settled: anyio.Event = field(default_factory=anyio.Event)
     failure: JournalUnavailable | None = None
     """Why the answer could not be stored."""
@@ -103,17 +105,19 @@ class PersonApprover:
 
     async def approve(
         self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask, on_question: Callable[[], None]
-    ) -> Allow | Deny:
+    ) -> Allow | Deny | Recorded:
         async with calls.approvals.places, self._places:
             if calls.approvals.refused >= MAX_REFUSALS:
                 return Deny(f"the user has refused {MAX_REFUSALS} calls of this program, and is not asked any more")
             approval = await self._approval(calls, call, target, ask)
-            if (known := await self._remembered(approval)) is not None:
-                return _decision(calls, known)
+            spelling = await run_sized(is_large(call.arguments), spelling_of, call, target)
+            known = await self._remembered(approval) or await self._refused_before(calls, spelling)
+            if known is not None:
+                return _decision(calls, known, is_repeated=True)
             on_question()
             approval = await self.store.ask(approval)
-            calls.approvals.questions[call.seq] = approval.approval_id
-            return await self._asked(calls, approval)
+            calls.approvals.questions[call.seq] = commands_of(approval)
+            return await self._asked(calls, _Open(approval, spelling))
 
     async def _approval(self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask) -> Approval:
         texts, now = self.texts_of(calls.execution_id), self.clock()
@@ -136,21 +140,30 @@ class PersonApprover:
             await run_sized(is_long, definition_digest, target),
         )
 
+    async def _refused_before(self, calls: ExecutionCalls, spelling: str) -> Approval | None:
+        """The question about an equal call of this program that the person refused, with the answer that holds now."""
+        if (refused := calls.approvals.refusals.get(spelling)) is None:
+            return None
+        now = await self.store.get(refused.principal, refused.approval_id) or refused
+        if now.answer is not None and now.answer.is_approved:  # for one call
+            return calls.approvals.refusals.pop(spelling, None) and now
+        return now
+
     async def _remembered(self, approval: Approval) -> Approval | None:
         """An earlier approval that covers this call as well."""
         earlier = await self.store.remembered(approval.principal, approval.session_id)
         return next((it for it in earlier if covers(it, approval)), None)
 
-    async def _asked(self, calls: ExecutionCalls, approval: Approval) -> Allow | Deny:
+    async def _asked(self, calls: ExecutionCalls, one: _Open) -> Allow | Deny | Recorded:
         """The decision on a question that is in the store, once it has an answer."""
-        one = _Open(approval)
+        approval = one.approval
         if approval.answer is None:
             self._open[approval.approval_id] = one
             self._has_open.set()
             try:
                 # An answer that covers it may have come while it was stored.
                 if (known := await self._remembered(approval)) is not None:
-                    await self._settle_covered(known)
+                    await self._settle_covered(known, one.spelling)
                 else:
                     await self._ask_everywhere(calls, one)
             finally:
@@ -159,6 +172,10 @@ class PersonApprover:
                     await self._leave(calls, approval)
         if one.approval.answer is not None and not one.approval.answer.is_approved:
             calls.approvals.refused += 1
+            if one.approval.answer.is_refusal:
+                calls.approvals.refusals[one.spelling] = one.approval
+            if approval.question.is_unanswered:  # a later resume asks again
+                await self.store.withdraw(approval.approval_id, is_answered=True)
         return _decision(calls, one.approval)
 
     async def _ask_everywhere(self, calls: ExecutionCalls, one: _Open) -> None:
@@ -201,11 +218,15 @@ class PersonApprover:
         """Hand the answer to its call, and to those that it covers as well."""
         one.approval = answered
         one.is_settled.set()
-        await self._settle_covered(answered)
+        await self._settle_covered(answered, one.spelling)
 
-    async def _settle_covered(self, given: Approval) -> None:
-        for other in [it for it in self._open.values() if not it.is_settled.is_set() and covers(given, it.approval)]:
-            assert given.answer is not None  # noqa: S101 - `covers` looks at it
+    async def _settle_covered(self, given: Approval, spelling: str) -> None:
+        if given.answer is None:
+            return
+        for other in [it for it in self._open.values() if not it.is_settled.is_set()]:
+            is_same = (it := other.approval).execution_id == given.execution_id and other.spelling == spelling
+            if not covers(given, it) and not (is_same and given.answer.is_refusal):
+                continue
             answer = replace(given.answer, scope=AnswerScope.CALL, reason="")
             stored = await self.store.answer(other.approval.approval_id, answer)
             other.approval = stored or replace(other.approval, answer=answer)
@@ -246,16 +267,26 @@ class PersonApprover:
                 await self._settle(one, answered)
 
 
-def _decision(calls: ExecutionCalls, approval: Approval) -> Allow | Deny:
+def _decision(calls: ExecutionCalls, approval: Approval, *, is_repeated: bool = False) -> Allow | Deny | Recorded:
     """Converts an answer to a decision, in words for the program and the records: the person's reason without secrets
-    and known values."""
-    answer = approval.answer
+    and known values. `is_repeated`: it was given to an earlier call."""
+    answer, is_unanswered = approval.answer, approval.question.is_unanswered
     if answer is None:
         return Deny("the program ended before the user answered")
     if answer.channel == NOBODY:
         return Deny("it needs the user's approval, and nobody answered in time (approvals.timeout)")
     if not answer.is_approved:
         reason = calls.context.redactor.visible(answer.reason)
-        return Deny(f"the user refused it{f': {reason}' if reason else ''}")
+        said = "the user gave it up" if is_unanswered else "the user refused it"
+        said += f": {reason}" if reason else ""
+        if is_unanswered:
+            return Deny(said, "Tell the user; a later resume asks them again.")
+        if is_repeated:
+            return Deny(f"{said}, and is not asked again", f"Only the user can allow it: {commands_of(approval)}")
+        return Deny(said)
+    if answer.scope is AnswerScope.ARRIVED:
+        outcome = CallOutcome(CallStatus.SUCCEEDED, 0.0, result=answer.result)
+        said = f"the user says that it arrived ({answer.channel}, question {approval.approval_id})"
+        return Recorded(outcome, said, is_assumed=True)
     where = f"{answer.channel}, {_SCOPES[answer.scope]}, question {approval.approval_id}"
     return Allow(f"approved by the user ({where}): {approval.question.reason}")

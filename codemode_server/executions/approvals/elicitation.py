@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, Question
+from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, Question, result_of
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.executions.approvals.message import short_text
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -28,6 +28,8 @@ CHOICES = {
     "Always allow this tool": AnswerScope.ALWAYS,
 }
 NO = "No"
+UNANSWERED_CHOICES = {"It arrived": AnswerScope.ARRIVED, "Send it again": AnswerScope.CALL}
+GIVE_UP = "Give up"
 
 
 @dataclass(slots=True)
@@ -50,34 +52,39 @@ class ElicitationChannel:
         """Only a choice that was offered approves: a host that accepts without one has not shown the form."""
         content = answer.get("content")
         given = content if isinstance(content, dict) else {}
-        chosen, reason = given.get("answer"), given.get("reason")
+        chosen, reason, result = (given.get(name) for name in ("answer", "reason", "result"))
         why = ""
         if isinstance(reason, str):
             why = clean_line(self.config.redactor.visible(reason), MAX_REASON_CHARACTERS)
         match answer.get("action"):
             case "decline":
                 return ApprovalAnswer(False, channel=NAME, reason=why)
-            case "accept" if chosen == NO:
+            case "accept" if chosen in (NO, GIVE_UP):
                 return ApprovalAnswer(False, channel=NAME, reason=why)
             case "accept" if isinstance(chosen, str) and chosen in choices(asked):
-                return ApprovalAnswer(True, choices(asked)[chosen], channel=NAME, reason=why)
+                known = result_of(result) if isinstance(result, str) else None
+                return ApprovalAnswer(True, choices(asked)[chosen], channel=NAME, reason=why, result=known)
         return None
 
 
 def choices(asked: Question) -> dict[str, AnswerScope]:
     """The ways to approve, by their words, in the order in which they are shown."""
-    unavailable = {
-        *([AnswerScope.SESSION] if asked.pattern is None else []),
-        *([AnswerScope.ALWAYS] if asked.rule is None else []),
-    }
-    return {words: scope for words, scope in CHOICES.items() if scope not in unavailable}
+    offered = UNANSWERED_CHOICES if asked.is_unanswered else CHOICES
+    return {words: scope for words, scope in offered.items() if scope in asked.scopes}
 
 
 def _request(approval: Approval) -> InputRequest:
+    asked = approval.question
+    result = {"type": "string", "title": "Result", "description": "If it arrived: what the tool answered, if you know"}
     form = {
         "type": "object",
         "properties": {
-            "answer": {"type": "string", "title": "Answer", "enum": [*choices(approval.question), NO]},
+            "answer": {
+                "type": "string",
+                "title": "Answer",
+                "enum": [*choices(asked), GIVE_UP if asked.is_unanswered else NO],
+            },
+            **({"result": result} if asked.is_unanswered else {}),
             "reason": {
                 "type": "string",
                 "title": "Reason",

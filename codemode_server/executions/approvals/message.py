@@ -48,7 +48,7 @@ def short_text(approval: Approval) -> str:
             _first_line(asked, 160),
             *_section("", arguments, _ARGUMENTS_BUDGET, len(asked.arguments)),
             f"Asked because: {one_line(asked.reason, 280)}",
-            *_details(asked, (90, 60, 90, 90), (220, 120, 160, 160)),
+            *_details(asked, (120, 90, 60, 90, 90), (240, 220, 120, 160, 160)),
         ]
     )
     last = "\n".join(end)  # whatever is cut, the answers' meanings are not
@@ -65,7 +65,7 @@ def whole_text(approval: Approval) -> str:
             _first_line(asked, most),
             *_arguments(asked, most),
             f"Asked because: {one_line(asked.reason, most)}",
-            *_details(asked, [most] * 4, [None] * 4),
+            *_details(asked, [most] * 5, [None] * 5),
             *_scopes(asked, most, most),
         ]
     )
@@ -103,8 +103,21 @@ def _name(name: str, longest: int) -> str:
     return one_line(name if _PLAIN_NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False), longest)
 
 
+def commands_of(approval: Approval) -> str:
+    """The commands by which a person answers."""
+    command, name = "codemode-server approvals", approval.approval_id
+    if not (asked := approval.question).is_unanswered:
+        return f"{command} approve {name}"
+    hint = f" ({', '.join(asked.reads)} may tell)" if asked.reads else ""
+    return (
+        f"an earlier run sent it and got no answer{hint}. It arrived: {command} arrived {name} [--result JSON]; "
+        f"send it again: {command} approve {name}; give up: {command} deny {name}"
+    )
+
+
 def _first_line(asked: Question, longest: int) -> str:
-    return f"Approve this call? {one_line(asked.title, longest)} ({_EFFECTS[asked.effect]})"
+    question = "Did this call arrive?" if asked.is_unanswered else "Approve this call?"
+    return f"{question} {one_line(asked.title, longest)} ({_EFFECTS[asked.effect]})"
 
 
 def _arguments(asked: Question, longest: int) -> list[str]:
@@ -117,6 +130,7 @@ def _arguments(asked: Question, longest: int) -> list[str]:
 def _details(asked: Question, widths: Sequence[int], budgets: Sequence[int | None]) -> list[str]:
     """Further facts for the person, each kind with the longest line and the room for all."""
     sections = (
+        ("To find out, have it read:", asked.reads),
         ("What differs (- before, + now):", asked.changes),
         ("Sources that this session has read:", asked.sources),
         ("Lines that may make the call:", asked.lines or (_COMPUTED,)),
@@ -130,6 +144,11 @@ def _details(asked: Question, widths: Sequence[int], budgets: Sequence[int | Non
 
 
 def _scopes(asked: Question, longest: int, longest_rule: int) -> list[str]:
+    if asked.is_unanswered:
+        return [
+            "“It arrived”: it is not sent; the program gets the result that you enter, or None.",
+            "“Send it again”: if it did arrive, it happens twice. “Give up”: it fails; a later resume asks again.",
+        ]
     session = [] if asked.pattern is None else [f"“In this session” covers: {pattern_text(asked, longest)}"]
     always = [] if asked.rule is None else [f"“Always” adds to permissions.rules: {one_line(asked.rule, longest_rule)}"]
     return [*session, *always]

@@ -22,13 +22,15 @@ class ApprovalStore(Protocol):
         """Store a question without an answer; returns it, or the one that it repeats (`Approval.repeats`), which may
         have an answer. One of the same call that it does not repeat is deleted."""
 
-    async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> Approval | None:
-        """Store an answer, unless there is one: the first one stays. Returns the approval with the answer that holds,
-        once that survives the death of the process; None if the question was withdrawn. What privacy tokens stand for
-        is stored until then."""
+    async def answer(
+        self, approval_id: ApprovalId, answer: ApprovalAnswer, *, replaces_refusal: bool = False
+    ) -> Approval | None:
+        """Store an answer, unless there is one: the first one stays, except for a refusal that this one replaces.
+        Returns the approval with the answer that holds, once that survives the death of the process; None if the
+        question was withdrawn. What privacy tokens stand for is stored until then."""
 
-    async def withdraw(self, approval_id: ApprovalId) -> None:
-        """Delete a question that has no answer."""
+    async def withdraw(self, approval_id: ApprovalId, *, is_answered: bool = False) -> None:
+        """Delete a question that has no answer, or that has one."""
 
     async def get(self, principal: Principal, approval_id: ApprovalId) -> Approval | None:
         """One of this principal; None if there is none (any more)."""

@@ -46,12 +46,12 @@ class RetryReason(StrEnum):
 
 
 class ResultKey(NamedTuple):
-    """A key of some dict in a tool's result."""
+    """A key of some dict in a tool's result; without a key any result of the tool, without a tool of the server."""
 
     server: str
-    tool: str
+    tool: str = ""
     """Python names."""
-    key: str
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import anyio.to_thread
 from opentelemetry.trace import Span
 
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.calls import CallStatus, ResultKey
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable, LimitExceeded, SandboxFailed
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.principals import Principal
@@ -38,6 +38,7 @@ from codemode_server.executions.scheduling import QueuePlace, Turns
 from codemode_server.executions.session_log import SessionLogs
 from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.executions.workspace import Workspace, copied
+from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.policy.refusals import ToolRefusals
 from codemode_server.gateway.read_sources import CLOCK_SECONDS, ReadSources
@@ -202,8 +203,10 @@ class ExecutionRunner:
         if execution.is_dry_run:
             outcome = await run_large(without_placeholder_numbers, outcome)
         execution.outcome = await self.guard.after(execution, outcome)
-        execution.warnings += checked.warning_lines(execution.calls.received_keys)
         execution.status = _STATUS[execution.outcome.ending]
+        is_refuted = partial(refutes, execution.calls, has_succeeded=execution.status is ExecutionStatus.SUCCEEDED)
+        raised = execution.outcome.error
+        execution.warnings += checked.warning_lines(is_refuted, "" if raised is None else raised.message)
         for earlier in (execution.calls.resumed, execution.calls.plan):
             execution.calls.messages += earlier.remarks() if earlier is not None else []
         if execution.is_dry_run:
@@ -234,6 +237,15 @@ class ExecutionRunner:
         await self.skills.settle(execution)
         answered = [report for report in execution.calls.reports if report.status is CallStatus.SUCCEEDED]
         self.usage.used([ToolName(report.server, report.tool) for report in answered])
+
+
+def refutes(calls: ExecutionCalls, doubted: ResultKey, *, has_succeeded: bool) -> bool:
+    """True if a run had the result that a warning doubted, or went well without this server."""
+    if doubted.key:
+        return doubted in calls.received_keys
+    made = [it for it in calls.reports if it.server == doubted.server and doubted.tool in ("", it.tool)]
+    went_well = all(it.status is CallStatus.SUCCEEDED for it in made)
+    return went_well and bool(made or (has_succeeded and not doubted.tool))
 
 
 def _not_run(error: CodemodeError) -> tuple[ExecutionStatus, Outcome]:

@@ -12,6 +12,7 @@ from typing import Any
 from codemode_server.catalog.catalog import Tool
 from codemode_server.domain.calls import Recorded, ResultKey
 from codemode_server.gateway.events import CallEnded, CallEvent
+from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.targets import ToolTarget
 from codemode_server.json_values import values_in
@@ -29,8 +30,8 @@ class CallLearning:
 
     def __call__(self, event: CallEvent) -> None:
         match event:
-            case CallEnded(decision=Recorded()):
-                pass  # learned when it was made
+            case CallEnded(target=ToolTarget() as target, reply=Reply() as reply, decision=Recorded()):
+                _note_keys(event.calls, target.tool, reply)  # it was learned when it was made
             case CallEnded(calls=calls) if calls.captured is not None:
                 pass  # a dry run teaches nothing
             case CallEnded(target=ToolTarget(is_raw=False) as target, reply=Reply() as reply):
@@ -41,9 +42,13 @@ class CallLearning:
 
     def _learn(self, event: CallEnded, tool: Tool, reply: Reply) -> None:
         calls, call = event.calls, event.call
-        if doubted := calls.doubted_keys_of(tool):
-            calls.received_keys |= {ResultKey(tool.server, tool.name, key) for key in keys_in(reply.value, doubted)}
+        _note_keys(calls, tool, reply)
         self._learning.learn(call.server, tool, call.arguments, reply)
+
+
+def _note_keys(calls: ExecutionCalls, tool: Tool, reply: Reply) -> None:
+    if doubted := calls.doubted_keys_of(tool):
+        calls.received_keys |= {ResultKey(tool.server, tool.name, key) for key in keys_in(reply.value, doubted)}
 
 
 def keys_in(value: Any, wanted: Set[str]) -> set[str]:

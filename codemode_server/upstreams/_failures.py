@@ -105,9 +105,9 @@ def call_error(
         is_undone = status.startswith("4") and not status.startswith("408")
         said = f"server {server!r} answered with HTTP {status}"
         return ToolFailed(said) if is_undone else AnswerLost(f"{said}; {outcome_unknown(what)}")
-    if error.code == _ADDRESS_REQUIRED:
-        said, urls = error_text(message, redactor), ", ".join(_required_addresses(error.data))
-        logger.warning("server %r needs you to open an address before it goes on: %s", server, urls or said)
+    if requests := required_addresses(error):
+        said, urls = error_text(message, redactor), ", ".join(one_line(str(it["url"]), 500) for it in requests)
+        logger.warning("server %r needs you to open an address before it goes on: %s", server, urls)
         return ToolFailed(
             f"{what} of server {server!r} needs the user to open an address first, which is in the log of "
             f"codemode-server: {said}"
@@ -118,8 +118,9 @@ def call_error(
     return ToolFailed(error_text(message, redactor) or f"{what} failed with code {error.code} and no message")
 
 
-def _required_addresses(data: Any) -> list[str]:
+def required_addresses(error: Any) -> list[dict[str, Any]]:
+    """The requests to open an address in an `MCPError` that says the user has to do that first; empty for others."""
+    data = error.data if error.code == _ADDRESS_REQUIRED else None
     listed = data.get("elicitations") if isinstance(data, dict) else None
     requests = listed[:_MAX_ADDRESSES] if isinstance(listed, list) else []
-    urls = [request.get("url") for request in requests if isinstance(request, dict)]
-    return [one_line(url, 500) for url in urls if isinstance(url, str)]
+    return [{**it, "mode": "url"} for it in requests if isinstance(it, dict) and isinstance(it.get("url"), str)]

@@ -25,10 +25,10 @@ from codemode_server.domain.errors import (
     ToolFailed,
     UpstreamUnavailable,
 )
-from codemode_server.domain.input_requests import InputProvider, InputRefused, InputRequest
+from codemode_server.domain.input_requests import Feature, InputProvider, InputRefused, InputRequest
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._connection_deps import ConnectionDeps
-from codemode_server.upstreams._failures import SessionExpired, call_error, outcome_unknown
+from codemode_server.upstreams._failures import SessionExpired, call_error, outcome_unknown, required_addresses
 from codemode_server.upstreams._link import Answer, Link, is_end
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.results import error_text
@@ -42,6 +42,13 @@ Read = Callable[[dict[str, Any]], T]
 MAX_ROUNDS = 20
 """How often one call may be answered with a request for input."""
 MAX_REQUESTS_AT_ONCE = 10
+_DONE_FORM: dict[str, Any] = {
+    "mode": "form",
+    "message": "Accept once you are done at the address that you opened.",
+    "requestedSchema": {"type": "object", "properties": {}},
+}
+_MAX_ADDRESS_PAUSE_S = 15.0
+"""Between two tries of a call whose person has opened an address and can't say that they are done."""
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.05, 1.0
 
 
@@ -88,6 +95,24 @@ class CallInFlight:
             except InputRefused as refusal:
                 raise ToolFailed(f"the server asked for input and got none: {refusal}") from None
         return responses
+
+    async def open_addresses(self, requests: list[dict[str, Any]], opened: set[str]) -> bool:
+        """Ask the person to open the addresses, or, if all were opened before, to say that they are done; False if
+        nobody can say that. Raises `ToolFailed`: the person does not want to, or can't be asked."""
+        new = [it for it in requests if it["url"] not in opened]
+        opened.update(it["url"] for it in new)
+        if not new and (self.provider is None or Feature.ELICITATION not in self.provider.features):
+            return False
+        try:
+            for params in new or [_DONE_FORM]:
+                answer = await self.answer(InputRequest("elicitation/create", params))
+                if answer.get("action") != "accept":
+                    raise ToolFailed("the user did not finish what the server needs first, at an address to open")
+        except InputRefused as refusal:
+            if new:
+                raise ToolFailed(f"the server needs the user to open an address first: {refusal}") from None
+            return False
+        return True
 
 
 def call_asking(in_flight: Sequence[CallInFlight]) -> CallInFlight:
@@ -214,22 +239,34 @@ class Requests:
     async def _exchange(
         self, link: Link, call: CallInFlight, method: str, params: dict[str, Any], reported: CallProgress
     ) -> Answer:
+        from mcp.shared.exceptions import MCPError
+
         async def take_progress(progress: float, total: float | None, message: str | None) -> None:
             reported.take(progress, total, message, anyio.current_time(), self._deps.redactor())
             call.heard()
 
         features = call.provider.features if call.provider is not None else frozenset()
-        answer, pause_s = await link.request(method, {**params}, take_progress, features), _FIRST_PAUSE_S
+        more, pause_s, opened = dict[str, Any](), _FIRST_PAUSE_S, set[str]()
         for _ in range(MAX_ROUNDS):
+            try:
+                answer = await link.request(method, {**params, **more}, take_progress, features)
+            except MCPError as error:
+                addresses = required_addresses(error) if Feature.URL in features else []
+                if not addresses:
+                    raise
+                if not await call.open_addresses(addresses, opened):
+                    pause_s = min(max(1.0, 2 * pause_s), _MAX_ADDRESS_PAUSE_S)
+                    await anyio.sleep(pause_s)
+                call.heard()
+                continue
             if not answer.requires_input:
                 return answer
             required = await answer.read(lambda result: result)
             requests, state = required.get("inputRequests"), required.get("requestState")
-            more: dict[str, Any] = {"requestState": state} if isinstance(state, str) else {}
+            more = {"requestState": state} if isinstance(state, str) else {}
             if requests and isinstance(requests, dict):
                 more["inputResponses"], pause_s = await call.answer_all(requests), _FIRST_PAUSE_S
             else:  # the server has nothing to ask yet
                 await anyio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _MAX_PAUSE_S)
-            answer = await link.request(method, {**params, **more}, take_progress, features)
         raise ToolFailed(f"the server asked for input {MAX_ROUNDS} times without a result")

@@ -57,8 +57,8 @@ class Finding:
     line: int
     message: str
     is_sure: bool
-    doubted_key: ResultKey | None = None
-    """Set if the defect is only a key that no known result has; a result of this run may have it."""
+    doubted: ResultKey | None = None
+    """The result that there can't be, if the finding is right."""
 
 
 class Findings:
@@ -93,10 +93,13 @@ class Findings:
                 break
         return sorted(found.values(), key=lambda finding: finding.line)
 
-    def finding(self, node: ast.AST, message: str, *, is_sure: bool = True) -> Finding:
-        """Sure only if the failure certainly ends the program."""
+    def finding(
+        self, node: ast.AST, message: str, doubted: Tool | ResultKey | None = None, *, is_sure: bool = True
+    ) -> Finding:
+        """Sure only if the failure certainly ends the program. `doubted`: the result that there can't be then."""
         is_sure = is_sure and not self.names.is_dynamic and self._certainty.is_certain(node)
-        return Finding(line_of(node), message, is_sure)
+        doubted = ResultKey(doubted.server, doubted.name) if isinstance(doubted, Tool) else doubted
+        return Finding(line_of(node), message, is_sure, doubted)
 
     def _each(self) -> Iterator[Finding]:
         context = self._context
@@ -108,12 +111,12 @@ class Findings:
         for node, message in shadowed_imports(self.reading, is_saved):
             yield Finding(line_of(node), message, is_sure=False)
         for unknown in self.names.unknown:
-            yield self.finding(unknown.node, unknown.message, is_sure=unknown.is_sure)
+            yield self.finding(unknown.node, unknown.message, unknown.doubted, is_sure=unknown.is_sure)
         for call in self.calls:
             if refused := self._refused(call.tool):
-                yield self.finding(call.call, refused, is_sure=self._raises_in_place(call.call))
+                yield self.finding(call.call, refused, call.tool, is_sure=self._raises_in_place(call.call))
             elif call.problem:
-                yield self.finding(call.call, self._problem_of(call) + self._also_refused(call))
+                yield self.finding(call.call, self._problem_of(call) + self._also_refused(call), call.tool)
             else:
                 yield from self._refused_by_schema(call)
         for node in self.reading.nodes:
@@ -142,7 +145,7 @@ class Findings:
             yield self.finding(node, f"the function is {target.tool.name}; write: {target.tool.import_line}")
         elif refused := self._refused(target.tool):
             # `map` collects the errors of its calls and does not raise them.
-            yield self.finding(node, refused, is_sure=target.name != "map")
+            yield self.finding(node, refused, target.tool, is_sure=target.name != "map")
 
     def _also_refused(self, call: Bound) -> str:
         """Schema violations in the arguments of a call that the guest refuses for others."""
@@ -153,7 +156,7 @@ class Findings:
         is_all = call.is_whole and len(call.constants) == len(call.given)
         if problems := self._schema_problems(call, is_all=is_all):
             message = f"{call.tool.name}(): {'; '.join(problems)}."
-            yield self.finding(call.call, message, is_sure=self._raises_in_place(call.call))
+            yield self.finding(call.call, message, call.tool, is_sure=self._raises_in_place(call.call))
 
     def _schema_problems(self, call: Bound, *, is_all: bool) -> list[str]:
         constants = call.constants

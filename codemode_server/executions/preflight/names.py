@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.resources import ServerResources
+from codemode_server.domain.calls import ResultKey
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.executions.preflight.guesses import advice_on_member
@@ -52,6 +53,8 @@ class Unknown:
     message: str
     is_sure: bool
     """False while its server may yet list more tools."""
+    doubted: ResultKey
+    """The result that there can't be."""
 
 
 class Names:
@@ -132,7 +135,7 @@ class Names:
         except UnknownTool as error:
             guess = advice_on_member(path[-1], self._catalog)
             message = str(error).partition(";")[0] + f"; {guess}" if guess else str(error)
-            self.unknown.append(Unknown(node, message, is_sure=True))
+            self.unknown.append(Unknown(node, message, is_sure=True, doubted=ResultKey(path[0], path[-1])))
             return True
         try:
             if len(path) > 1 and not server.has_member(path[1]):
@@ -142,7 +145,9 @@ class Names:
             is_settled |= server.reason_left_out(path[1]) is not None
             is_builtin = path[1] == "ToolError"
             message = f"{path[1]} is there without an import" if is_builtin else str(error)
-            self.unknown.append(Unknown(node, message, is_settled))
+            self.unknown.append(
+                Unknown(node, message, is_settled, ResultKey(server.name, path[1] if is_settled else ""))
+            )
             return True
         return False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
@@ -73,11 +73,12 @@ class Checked:
     @property
     def doubted_keys(self) -> frozenset[ResultKey]:
         """Keys that are reported because no result is known to have them."""
-        return frozenset(finding.doubted_key for finding in self.warnings if finding.doubted_key is not None)
+        return frozenset(finding.doubted for finding in self.warnings if finding.doubted and finding.doubted.key)
 
-    def warning_lines(self, received: Set[ResultKey] = frozenset()) -> list[str]:
-        """The warnings as the model reads them, without those about keys that a result of the run had."""
-        return _lines(tuple(finding for finding in self.warnings if finding.doubted_key not in received))
+    def warning_lines(self, is_refuted: Callable[[ResultKey], bool] = lambda _: False, error: str = "") -> list[str]:
+        """The warnings as the model reads them, without those that the run refuted or whose text is in its error."""
+        shown = (it for it in self.warnings if it.doubted is None or not is_refuted(it.doubted))
+        return _lines(tuple(it for it in shown if it.message not in error))
 
 
 class Preflight(OwnsTasks):

@@ -131,7 +131,7 @@ class TypeDocument:
         finding = self._found(
             statement, f"{message}{'' if message.endswith('?') else '.'} {_described(reported)}", is_sure=is_sure
         )
-        return replace(finding, doubted_key=ResultKey(reported.tool.server, reported.tool.name, key))
+        return replace(finding, doubted=ResultKey(reported.tool.server, reported.tool.name, key))
 
     def _found(self, statement: ast.stmt, message: str, *, is_sure: bool) -> Finding:
         return self._findings.finding(statement, message, is_sure=is_sure and self._is_plain(statement))

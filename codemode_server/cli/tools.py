@@ -52,8 +52,7 @@ def run(parsed: argparse.Namespace) -> int:
             show("nothing was accepted")
             return 1
         else:
-            anyio.run(stored.accept, found)
-            show(accepted_text(found))
+            show(accepted_text(anyio.run(stored.accept, found)))
     return 0
 
 

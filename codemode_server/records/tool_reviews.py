@@ -1,27 +1,31 @@
 """The tools whose definitions wait for the person, each with what differs, and how they are accepted.
 
-What is accepted are the definitions that were shown, by their digests: one that is listed meanwhile still waits.
+Only definitions that a server has in its last listing are shown. What is accepted are those that were shown, by their
+digests: one that is listed meanwhile still waits, and one that is not listed any more is not accepted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
-from codemode_server.domain.definitions import SERVER, KnownDefinition, by_tool, waiting
+from codemode_server.domain.definitions import SERVER, KnownDefinition, by_tool, server_definition, waiting
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.policy.tool_definitions import change_of, is_hidden, kind_of, review_event
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.listing_store import ListingStore
 from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_tokens import TokenCipher
 from codemode_server.text import one_line
+from codemode_server.upstreams.cache import fingerprint
 
 MAX_NAME_CHARACTERS = 200
 
@@ -53,9 +57,11 @@ class StoredTools:
     """The stored definitions of the configuration's principal."""
 
     def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread) -> None:
-        self._permissions = loaded.settings.permissions
+        self._settings = loaded.settings
         self._principal = local_principal(loaded.settings)
-        self._store = SqliteDefinitions(database, thread, ServerTexts(TokenCipher(state_folder(loaded.settings))))
+        texts = ServerTexts(TokenCipher(state_folder(loaded.settings)))
+        self._store = SqliteDefinitions(database, thread, texts)
+        self._listings = partial(ListingStore, database, thread, texts)
         self._audit = SqliteAudit(thread)
 
     def waiting(self, server: str | None) -> list[WaitingTool]:
@@ -66,21 +72,42 @@ class StoredTools:
             WaitingTool(
                 it,
                 change_of(self._store, it, tools[it.server], self._principal),
-                _until_then(it, is_hidden=is_hidden(it, self._permissions)),
+                _until_then(it, is_hidden=is_hidden(it, self._settings.permissions)),
             )
-            for it in sorted(waiting(found), key=lambda it: (it.server, it.tool, it.seen_at))
+            for it in sorted(self._offered(waiting(found)), key=lambda it: (it.server, it.tool, it.seen_at))
         ]
 
-    async def accept(self, shown: Sequence[WaitingTool]) -> None:
-        """Accept these, and record it."""
-        now = time.time()
+    async def accept(self, shown: Sequence[WaitingTool]) -> list[WaitingTool]:
+        """Accept those of these that are still offered, and record it; returns them."""
+        now, accepted = time.time(), list[WaitingTool]()
+        offered = set(self._offered(it.definition for it in shown))
         for it in shown:
-            if await self._store.accept(self._principal, it.definition, at=now):
+            if it.definition in offered and await self._store.accept(self._principal, it.definition, at=now):
                 self._audit.append(review_event(it.definition, self._principal, now, is_accepted=True))
+                accepted.append(it)
+        return accepted
+
+    def _offered(self, definitions: Iterable[KnownDefinition]) -> Iterator[KnownDefinition]:
+        """Those that a configured server lists now, as far as its last listing is stored."""
+        listings, digests = self._listings(), dict[str, set[tuple[str, str]] | None]()
+        for it in definitions:
+            settings = self._settings.servers.get(it.server)
+            if settings is None or not (it.tool == SERVER or settings.tools.selects(it.tool)):
+                continue
+            if it.server not in digests:
+                listed = listings.get(it.server, fingerprint(settings))
+                about = [server_definition(listed.description)] if listed is not None else []
+                tools = None if listed is None else {(one.name, one.digest) for one in (*listed.tools, *about)}
+                digests[it.server] = tools
+            offered = digests[it.server]
+            if offered is None or (it.tool, it.digest) in offered:
+                yield it
 
 
-def accepted_text(accepted: Iterable[WaitingTool]) -> str:
+def accepted_text(accepted: Sequence[WaitingTool]) -> str:
     """A line for the person on the accepted tools."""
+    if not accepted:
+        return "nothing was accepted: none of them is offered any more"
     return f"accepted: {', '.join(dict.fromkeys(one_line(it.name, MAX_NAME_CHARACTERS) for it in accepted))}"
 
 

@@ -103,8 +103,8 @@ class ServerPages:
         waiting = await anyio.to_thread.run_sync(self._waiting, loaded, *names)
         if not waiting or digest_of_review(waiting) != form.get("digest", ""):
             return await self._review(request, has_changed=True)
-        await self._stored(loaded).accept(waiting)
-        self._done = masked(accepted_text(waiting), loaded)
+        accepted = await self._stored(loaded).accept(waiting)
+        self._done = masked(accepted_text(accepted), loaded)
         return self._site.redirect("servers")
 
     async def _tools(self, request: Request) -> Response:

@@ -45,8 +45,12 @@ class RetryReason(StrEnum):
         return f"tried again after {article} {name}"
 
 
+ANY = "*"
+
+
 class ResultKey(NamedTuple):
-    """A key of some dict in a tool's result; without a key any result of the tool, without a tool of the server."""
+    """A key of some dict in a tool's result; without a key any result of the tool, or of `ANY` tool. Without a tool the
+    server itself, which is not ready yet."""
 
     server: str
     tool: str = ""

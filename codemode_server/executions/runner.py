@@ -20,7 +20,7 @@ import anyio.to_thread
 from opentelemetry.trace import Span
 
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.calls import CallStatus, ResultKey
+from codemode_server.domain.calls import ANY, CallStatus, ResultKey
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable, LimitExceeded, SandboxFailed
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.principals import Principal
@@ -243,7 +243,7 @@ def refutes(calls: ExecutionCalls, doubted: ResultKey, *, has_succeeded: bool) -
     """True if a run had the result that a warning doubted, or went well without this server."""
     if doubted.key:
         return doubted in calls.received_keys
-    made = [it for it in calls.reports if it.server == doubted.server and doubted.tool in ("", it.tool)]
+    made = [it for it in calls.reports if it.server == doubted.server and doubted.tool in ("", ANY, it.tool)]
     went_well = all(it.status is CallStatus.SUCCEEDED for it in made)
     return went_well and bool(made or (has_succeeded and not doubted.tool))
 

@@ -127,11 +127,11 @@ class Product:
         await self.host.until(is_there)
         return found[0]
 
-    async def answer(self, approval: Approval, *, is_approved: bool = True) -> None:
-        answer = ApprovalAnswer(is_approved, channel="command")
+    async def answer(self, approval: Approval, *, is_approved: bool | ApprovalAnswer = True) -> None:
+        answer = ApprovalAnswer(is_approved, channel="command") if isinstance(is_approved, bool) else is_approved
         await self.app.stores.approvals.answer(approval.approval_id, answer)
 
-    async def answering(self, *answers: bool, **arguments: Any) -> tuple[Answer, list[Approval]]:
+    async def answering(self, *answers: bool | ApprovalAnswer, **arguments: Any) -> tuple[Answer, list[Approval]]:
         """A call of `execute_code` while the person gives these answers; also the questions."""
         given: list[Answer] = []
         asked: list[Approval] = []

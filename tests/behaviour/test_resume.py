@@ -15,7 +15,7 @@ import anyio
 import pytest
 import pytest_asyncio
 
-from codemode_server.domain.approvals import Approval
+from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer
 from codemode_server.gateway.answer_order import AnswerOrder
 
 from .product import UPSTREAMS, Answer, Product, configuration, for_all, opened
@@ -52,7 +52,7 @@ class Resumable(Product):
         """A program that failed and was resumed."""
         return await self.resume(await self.broken(code))
 
-    async def resume_answering(self, name: str, *answers: bool) -> tuple[Answer, list[Approval]]:
+    async def resume_answering(self, name: str, *answers: bool | ApprovalAnswer) -> tuple[Answer, list[Approval]]:
         await self.host.run(MEND)
         return await self.answering(*answers, resume=name)
 
@@ -167,31 +167,56 @@ for number in range(2):
     assert shared.diary() == ["a0", "a1"]
 
 
-async def test_about_a_write_without_an_answer_the_person_is_asked(shared: Resumable) -> None:
-    name = await shared.broken("write_and_wait(text='a')")
-    answer, (asked,) = await shared.resume_answering(name, False)
-    assert "not known whether it arrived" in asked.question.reason
-    assert "the user refused it" in answer.text
-    assert shared.diary() == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("unknown", "value", "entries"),
-    [("retry", "nor reported progress for 1 s", 2), ("skip", "None", 1), ("fail", "not known whether", 1)],
-)
-async def test_the_setting_decides_about_writes_without_an_answer(
-    tmp_path: Path, unknown: str, value: str, entries: int
-) -> None:
-    async with product(tmp_path, server={"timeout": 1}, approvals={"unknown": unknown}) as one:
-        code = f"""
+UNANSWERED = f"""
 try:
     said = write_and_wait(text='a')
 except ToolError as error:
     said = error.message
 {ONCE_BROKEN}str(said)"""
-        answer = await one.again(code)
+SEVEN, NOTHING = (ApprovalAnswer(True, AnswerScope.ARRIVED, channel="command", result=it) for it in (7, None))
+AGAIN, GIVE_UP = (ApprovalAnswer(it, channel="command") for it in (True, False))
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "entries", "said"),
+    [
+        (SEVEN, "7", 1, "not sent again; taken as arrived, with the result 7: the user says that it arrived"),
+        (NOTHING, "None", 1, "not sent again; taken as arrived, with the result null"),
+        (
+            AGAIN,
+            "nor reported progress for 1 s",
+            2,
+            "sent a second time, since call 1 of the earlier run got no answer",
+        ),
+        (GIVE_UP, "the user gave it up", 1, "not sent again: the user gave it up"),
+        ("retry", "nor reported progress for 1 s", 2, "sent a second time"),
+        ("skip", "None", 1, "not sent again; taken as arrived, with the result null: call 1 of the earlier run"),
+        ("fail", "approvals.unknown: ask", 1, "not sent again"),
+    ],
+)
+async def test_a_person_or_the_setting_decides_about_a_write_without_an_answer_and_the_model_reads_how(
+    tmp_path: Path, given: ApprovalAnswer | str, value: str, entries: int, said: str
+) -> None:
+    unknown = {"unknown": given} if isinstance(given, str) else {}
+    async with product(tmp_path, server={"timeout": 1}, approvals={"browser": "never", **unknown}) as one:
+        name = await one.broken(UNANSWERED)
+        answer, asked = await one.resume_answering(name, *([] if isinstance(given, str) else [given]))
         assert value in answer.value
+        assert any(f'diary.write_and_wait(text="a"): {said}' in line for line in answer.content["notes"])
         assert one.diary() == ["a"] * entries
+        assert all(it.question.reads == ("diary.count()",) for it in asked)
+
+
+async def test_a_write_that_was_given_up_is_asked_about_again_and_one_that_arrived_is_not(shared: Resumable) -> None:
+    """Whatever the person says once: the program can still be resumed to its end."""
+    name = await shared.broken("write_and_wait(text='a')\nif not os.path.exists('/workspace/end'):\n    1 / 0\n'end'")
+    for given in (GIVE_UP, GIVE_UP, SEVEN):
+        _, (asked,) = await shared.resume_answering(name, given)
+        assert "not known whether it arrived" in asked.question.reason
+    await shared.host.run("open('/workspace/end', 'w').close()")
+    assert (await shared.resume(name)).value == "end"
+    await shared.host.run("import os\nos.remove('/workspace/end')")
+    assert shared.diary() == ["a"]
 
 
 async def test_a_tool_that_is_denied_now_is_not_answered_from_the_journal(tmp_path: Path) -> None:

@@ -166,9 +166,56 @@ def test_what_was_answered_withdrawn_or_too_late_is_not_answered(
     person(yes=True)
     stored(config, asked("a1"), asked("a2", expires_at=time.time() - 1))
     command(config, "deny", "a1")
-    for name, says in (("a1", "refused (command"), ("a2", "nobody answered in time"), ("a3", "there is no question")):
+    known = [("a2", "nobody answered in time"), ("a3", "there is no question")]
+    for name, says in known if action == "approve" else [("a1", "refused (command"), *known]:
         assert command(config, action, name) == 2
         assert says in capsys.readouterr().err
+
+
+def test_a_refused_call_may_still_be_allowed_once(
+    config: Path, person: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    person(yes=True)
+    stored(config, asked("a1"), asked("a2", expires_at=time.time() - 1))
+    command(config, "deny", "a1")
+    command(config, "list")
+    assert "refused; `codemode-server approvals approve ID` allows one after all:\na1 " in capsys.readouterr().out
+    assert [command(config, "approve", "a1"), command(config, "approve", "a1")] == [0, 2]
+    assert "approved (command" in capsys.readouterr().err
+    (found,) = stored(config, asked("a1"))
+    assert found.answer is not None
+    assert found.answer.is_approved
+
+
+@pytest.mark.parametrize(
+    ("arguments", "scope", "result"),
+    [
+        (["arrived", "a1"], AnswerScope.ARRIVED, None),
+        (["arrived", "a1", "--result", '{"number": 7}'], AnswerScope.ARRIVED, {"number": 7}),
+        (["arrived", "a1", "--result", "done it"], AnswerScope.ARRIVED, "done it"),
+        (["approve", "a1"], AnswerScope.CALL, None),
+    ],
+)
+def test_a_call_without_an_answer_arrived_or_is_sent_again(
+    config: Path,
+    person: Callable[..., list[str]],
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    scope: AnswerScope,
+    result: Any,
+) -> None:
+    shown = person(yes=True)
+    unanswered = asked("a1")
+    stored(config, replace(unanswered, question=replace(unanswered.question, is_unanswered=True)), asked("a2"))
+    command(config, "list")
+    assert "arrived ID [--result JSON]" in capsys.readouterr().out
+    assert command(config, "approve", "a1", "--for", "program") == 2
+    assert command(config, "arrived", "a2") == 2, "one that was never sent"
+    assert command(config, *arguments) == 0
+    assert "Did this call arrive?" in shown[-1]
+    answer = stored(config, unanswered)[0].answer
+    assert answer is not None
+    assert (answer.scope, answer.result) == (scope, result)
 
 
 def test_a_command_without_a_terminal_approves_nothing(config: Path) -> None:

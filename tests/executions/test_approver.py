@@ -30,8 +30,8 @@ ASK = Ask("rule 1 of permissions.rules (ask: github)")
 YES = ApprovalAnswer(True, channel="test")
 
 
-def target(description: str = "Create an issue.") -> ToolTarget:
-    tool = ToolDefinition("create_issue", description)
+def target(description: str = "Create an issue.", schema: dict[str, Any] | None = None) -> ToolTarget:
+    tool = ToolDefinition("create_issue", description, input_schema=schema or {"type": "object"})
     catalog = Catalog.build([UpstreamListing("github", UpstreamState.READY, (tool,))])
     return ToolTarget(catalog.server("github"), catalog.tool("github", "create_issue"))
 
@@ -191,6 +191,72 @@ async def test_a_program_that_runs_again_uses_the_answer_and_joins_the_open_ques
         assert [one.approval_id for one in second.asked] == [open_question]
         second.answer(0, YES)
         assert isinstance((await settled(it, 3))[2], Allow)
+
+
+NO = ApprovalAnswer(False, channel="test")
+WITH_DEFAULTS = {
+    "type": "object",
+    "properties": {
+        "page": {"type": "integer", "default": 1},
+        "all": {"type": ["boolean", "null"], "default": True},
+        "filter": {"type": "object", "properties": {"deep": {"default": "no"}}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_asked"),
+    [
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, False),
+        ({"a": 3}, {"a": 3.0}, False),
+        ({"a": [{"x": 2.0, "y": None}]}, {"a": [{"x": 2}]}, False),
+        ({"a": "x"}, {"a": "x", "page": 1, "note": None}, False),
+        ({"filter": {"deep": "no"}}, {"filter": {}}, False),
+        ({"a": 1}, {"a": True}, True),
+        ({"a": 1}, {"a": "1"}, True),
+        ({"a": [1, None]}, {"a": [1]}, True),
+        ({"all": None}, {}, True),
+        ({"a": "x", "page": 1}, {"a": "x", "page": 2}, True),
+    ],
+)
+async def test_a_call_that_says_the_same_as_a_refused_one_is_refused_without_a_question(
+    store: Store, first: dict[str, Any], second: dict[str, Any], *, is_asked: bool
+) -> None:
+    channel, calls, to = Channel(), execution(), target(schema=WITH_DEFAULTS)
+    async with asking(store, channel) as it:
+        it.begin(calls, call(calls, **first), to)
+        await channel.wait_for(1)
+        channel.answer(0, NO)
+        await settled(it)
+        it.begin(calls, call(calls, **second), to)
+        if is_asked:
+            await channel.wait_for(2)
+            return
+        _, again = await settled(it, 2)
+        name = channel.asked[0].approval_id
+        advice = f"Only the user can allow it: codemode-server approvals approve {name}"
+        assert again == Deny("the user refused it, and is not asked again", advice)
+        assert it.questions == {0}
+        await store.answer(name, YES, replaces_refusal=True)
+        for number in (2, 3):
+            it.begin(calls, call(calls, **second), to)
+            if number == 2:
+                assert isinstance((await settled(it, 3))[2], Allow), "the person has allowed it after all"
+        await channel.wait_for(2)  # which holds for one call
+
+
+async def test_equal_calls_that_wait_at_once_share_a_refusal(store: Store) -> None:
+    channel, calls = Channel(), execution()
+    async with asking(store, channel) as it:
+        for owner in ("ada", "ada", "bob"):
+            it.begin(calls, call(calls, owner=owner))
+        await channel.wait_for(3)
+        channel.answer(0, NO)
+        first, second = await settled(it, 2)
+        assert isinstance(first, Deny)
+        assert isinstance(second, Deny)
+        await anyio.wait_all_tasks_blocked()
+        assert len(it.decisions) == 2, "the control: a refusal says nothing about another call"
 
 
 @pytest.mark.parametrize("outlives", [True, False])

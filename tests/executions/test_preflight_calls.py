@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
+from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import UpstreamState
+from codemode_server.executions.runner import refutes
+from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls
 
 from .kit import GITHUB, TEXT, checked, errors, lines, listing, tool, warnings
 
@@ -253,3 +261,37 @@ async def test_a_failure_that_nothing_catches_stops_the_program(around: str) -> 
 )
 async def test_what_a_name_means_is_not_guessed(code: str) -> None:
     assert (await checked(code)).errors == ()
+
+
+HANDLED = "try:\n    {}\nexcept ToolError:\n    pass"
+STARTING = Catalog.build([listing("slow", state=UpstreamState.CONNECTING), listing("github", *GITHUB)])
+
+
+@pytest.mark.parametrize(
+    ("code", "made", "has_succeeded", "is_shown"),
+    [
+        ("from servers.slow import charge", [], True, False),
+        ("import servers.slow as s\ns.charge()", ["slow.charge"], False, False),
+        ("from servers.slow import charge", [], False, True),
+        ("from servers.slow import charge", ["slow.charge", "slow.charge failed"], False, True),
+        (HANDLED.format("from servers.github import grown"), ["github.grown"], True, False),
+        (HANDLED.format("from servers.github import grown"), ["github.boom"], True, True),
+        (HANDLED.format("from servers.added import new"), ["added.new"], True, False),
+        (HANDLED.format("from servers.added import new"), [], True, True),
+        ("from servers.github import boom\n" + HANDLED.format("boom()"), ["github.boom"], True, False),
+        ("from servers.github import boom\n" + HANDLED.format("boom()"), ["github.boom failed"], True, True),
+    ],
+)
+async def test_a_warning_that_the_run_refuted_is_not_shown(
+    code: str, made: list[str], *, has_succeeded: bool, is_shown: bool
+) -> None:
+    """The server became ready, the tool was listed or permitted meanwhile, or the program went well without it."""
+    found = await checked(code, STARTING, permissions={"rules": [{"deny": "github/boom"}]})
+    calls = ExecutionCalls(ExecutionId("x"), RequestContext.of(Session("s"), LiveConfig()))
+    for number, (title, _, failed) in enumerate(it.partition(" ") for it in made):
+        status = CallStatus.FAILED if failed else CallStatus.SUCCEEDED
+        calls.reports.append(CallReport(number, *title.partition(".")[::2], status, 1.0))
+    is_refuted = partial(refutes, calls, has_succeeded=has_succeeded)
+    assert found.warnings, "control"
+    assert bool(found.warning_lines(is_refuted)) is is_shown
+    assert not found.warning_lines(error="; ".join(it.message for it in found.warnings)), "the error says it"

@@ -162,6 +162,25 @@ USUAL: dict[str, list[Line]] = {
 }
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"resourceSubscriptions": ["cfg://a", "no://such"]},
+        {"resourcesListChanged": True},
+        {"resourceSubscriptions": ["cfg://a"], "resourcesListChanged": True, "promptsListChanged": True},
+    ],
+)
+async def test_what_is_not_announced_is_neither_declared_nor_acknowledged(wanted: dict[str, Any]) -> None:
+    """No list or text of a resource of ours changes."""
+    conversation: list[Line] = [modern(1, "server/discover"), listen(2, **wanted)]
+    for with_opening in (True, False):
+        discovered, acknowledged = await answers(conversation, with_opening=with_opening)
+        resources = discovered["result"]["capabilities"]["resources"]
+        assert resources == {"listChanged": False, "subscribe": False}
+        kept = {name: it for name, it in wanted.items() if name == "promptsListChanged"}
+        assert acknowledged["params"]["notifications"] == kept
+
+
 def subscription(answer: dict[str, Any]) -> Any:
     """Which subscription a notification is about."""
     return answer.get("params", {}).get("_meta", {}).get("io.modelcontextprotocol/subscriptionId")

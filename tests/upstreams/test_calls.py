@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 from opentelemetry.sdk.trace import TracerProvider
 
 from codemode_server.domain.errors import AnswerLost, CallTimedOut, ToolFailed, UnknownTool, UpstreamUnavailable
+from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._failures import call_error, reason_in
@@ -119,6 +120,61 @@ async def test_a_protocol_error_is_the_tools_failure_cleaned_and_bounded(kit: Ki
         with pytest.raises(ToolFailed, match=r"^no way x+… ") as raised:
             await pool.call_tool("s", "a", {})
         assert len(str(raised.value)) < 2_100
+
+
+@dataclass
+class Opener:
+    """Implements `InputProvider`: a person who opens addresses, and answers `answer` to everything."""
+
+    features: frozenset[Feature]
+    action: str = "accept"
+    session_id: str = "s"
+    seen: list[str] = field(default_factory=list)
+
+    async def answer(self, request: InputRequest) -> dict[str, Any]:
+        self.seen.append(request.params.get("url") or request.params["message"])
+        if request.feature not in self.features:
+            raise InputRefused("not shown")
+        return {"action": self.action}
+
+
+ONE, TWO, BOTH = "https://one.example/in", "https://two.example/in", {Feature.URL, Feature.ELICITATION}
+DONE = "Accept once you are done at the address that you opened."
+
+
+@pytest.mark.parametrize(
+    ("rounds", "features", "seen", "value"),
+    [
+        ([[ONE]], {Feature.URL}, [ONE], "ok"),
+        ([[ONE, TWO]], {Feature.URL}, [ONE, TWO], "ok"),
+        ([[ONE], [TWO]], {Feature.URL}, [ONE, TWO], "ok"),
+        ([[ONE], [ONE]], {Feature.URL}, [ONE], "ok"),
+        ([[ONE], [ONE], [ONE]], BOTH, [ONE, DONE, DONE], "ok"),
+        ([[ONE], "form"], BOTH, [ONE, "Which?"], "asked"),
+        ([[ONE]], {Feature.ELICITATION}, [], "in the log of codemode-server"),
+        ([[]], BOTH, [], "Sign in first"),
+    ],
+)
+async def test_a_call_is_repeated_once_the_user_has_opened_what_the_server_needs(
+    kit: Kit, rounds: list[Any], features: set[Feature], seen: list[str], value: str
+) -> None:
+    """Error -32042. Without a form the server is tried again after a pause, where it is not content yet."""
+    person = Opener(frozenset(features))
+    async with kit.pool({"s": kit.raw("address")}) as pool:
+        try:
+            progress = CallProgress(input_provider=person)
+            came = (await pool.call_tool("s", "a", {"rounds": rounds}, progress=progress)).value
+        except ToolFailed as error:
+            came = str(error)
+    assert value in came
+    assert person.seen == seen
+
+
+async def test_a_call_whose_address_the_user_does_not_open_fails(kit: Kit) -> None:
+    progress = CallProgress(input_provider=Opener(frozenset(BOTH), action="decline"))
+    async with kit.pool({"s": kit.raw("address")}) as pool:
+        with pytest.raises(ToolFailed, match="did not finish"):
+            await pool.call_tool("s", "a", {"rounds": [[ONE]]}, progress=progress)
 
 
 @pytest.mark.parametrize(

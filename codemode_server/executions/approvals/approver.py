@@ -64,9 +64,15 @@ class _Open:
 
     approval: Approval
     spelling: str
+    calls: ExecutionCalls
     is_settled: anyio.Event = field(default_factory=anyio.Event)
     failure: JournalUnavailable | None = None
     """Why the answer could not be stored."""
+
+    def note_refusal(self) -> None:
+        """Later calls of the program that say the same are refused as well."""
+        if self.approval.answer is not None and self.approval.answer.is_refusal:
+            self.calls.approvals.refusals[self.spelling] = self.approval
 
 
 @dataclass(slots=True)
@@ -111,13 +117,13 @@ class PersonApprover:
                 return Deny(f"the user has refused {MAX_REFUSALS} calls of this program, and is not asked any more")
             approval = await self._approval(calls, call, target, ask)
             spelling = await run_sized(is_large(call.arguments), spelling_of, call, target)
-            known = await self._remembered(approval) or await self._refused_before(calls, spelling)
+            known = await self._remembered(approval) or await self._refused_before(calls, approval, spelling)
             if known is not None:
                 return _decision(calls, known, is_repeated=True)
             on_question()
             approval = await self.store.ask(approval)
             calls.approvals.questions[call.seq] = commands_of(approval)
-            return await self._asked(calls, _Open(approval, spelling))
+            return await self._asked(calls, _Open(approval, spelling, calls))
 
     async def _approval(self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask) -> Approval:
         texts, now = self.texts_of(calls.execution_id), self.clock()
@@ -140,14 +146,16 @@ class PersonApprover:
             await run_sized(is_long, definition_digest, target),
         )
 
-    async def _refused_before(self, calls: ExecutionCalls, spelling: str) -> Approval | None:
+    async def _refused_before(self, calls: ExecutionCalls, asked: Approval, spelling: str) -> Approval | None:
         """The question about an equal call of this program that the person refused, with the answer that holds now."""
         if (refused := calls.approvals.refusals.get(spelling)) is None:
             return None
         now = await self.store.get(refused.principal, refused.approval_id) or refused
-        if now.answer is not None and now.answer.is_approved:  # for one call
-            return calls.approvals.refusals.pop(spelling, None) and now
-        return now
+        if now.answer is None or not now.answer.is_approved:
+            return now
+        is_first = calls.approvals.refusals.pop(spelling, None) is not None  # it holds for one call
+        is_same = (now.question.reason, now.definition) == (asked.question.reason, asked.definition)
+        return now if is_first and is_same else None
 
     async def _remembered(self, approval: Approval) -> Approval | None:
         """An earlier approval that covers this call as well."""
@@ -157,12 +165,15 @@ class PersonApprover:
     async def _asked(self, calls: ExecutionCalls, one: _Open) -> Allow | Deny | Recorded:
         """The decision on a question that is in the store, once it has an answer."""
         approval = one.approval
-        if approval.answer is None:
+        if approval.answer is not None:
+            one.note_refusal()
+        else:
             self._open[approval.approval_id] = one
             self._has_open.set()
             try:
                 # An answer that covers it may have come while it was stored.
-                if (known := await self._remembered(approval)) is not None:
+                refusals = calls.approvals.refusals
+                if (known := await self._remembered(approval) or refusals.get(one.spelling)) is not None:
                     await self._settle_covered(known, one.spelling)
                 else:
                     await self._ask_everywhere(calls, one)
@@ -172,8 +183,6 @@ class PersonApprover:
                     await self._leave(calls, approval)
         if one.approval.answer is not None and not one.approval.answer.is_approved:
             calls.approvals.refused += 1
-            if one.approval.answer.is_refusal:
-                calls.approvals.refusals[one.spelling] = one.approval
             if approval.question.is_unanswered:  # a later resume asks again
                 await self.store.withdraw(approval.approval_id, is_answered=True)
         return _decision(calls, one.approval)
@@ -217,6 +226,7 @@ class PersonApprover:
     async def _settle(self, one: _Open, answered: Approval) -> None:
         """Hand the answer to its call, and to those that it covers as well."""
         one.approval = answered
+        one.note_refusal()
         one.is_settled.set()
         await self._settle_covered(answered, one.spelling)
 

@@ -116,7 +116,7 @@ class Findings:
             if refused := self._refused(call.tool):
                 yield self.finding(call.call, refused, call.tool, is_sure=self._raises_in_place(call.call))
             elif call.problem:
-                yield self.finding(call.call, self._problem_of(call) + self._also_refused(call), call.tool)
+                yield self.finding(call.call, self._problem_of(call) + self._also_refused(call))
             else:
                 yield from self._refused_by_schema(call)
         for node in self.reading.nodes:
@@ -156,7 +156,7 @@ class Findings:
         is_all = call.is_whole and len(call.constants) == len(call.given)
         if problems := self._schema_problems(call, is_all=is_all):
             message = f"{call.tool.name}(): {'; '.join(problems)}."
-            yield self.finding(call.call, message, call.tool, is_sure=self._raises_in_place(call.call))
+            yield self.finding(call.call, message, is_sure=self._raises_in_place(call.call))
 
     def _schema_problems(self, call: Bound, *, is_all: bool) -> list[str]:
         constants = call.constants

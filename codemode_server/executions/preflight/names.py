@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.resources import ServerResources
-from codemode_server.domain.calls import ResultKey
+from codemode_server.domain.calls import ANY, ResultKey
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.executions.preflight.guesses import advice_on_member
@@ -135,7 +135,7 @@ class Names:
         except UnknownTool as error:
             guess = advice_on_member(path[-1], self._catalog)
             message = str(error).partition(";")[0] + f"; {guess}" if guess else str(error)
-            self.unknown.append(Unknown(node, message, is_sure=True, doubted=ResultKey(path[0], path[-1])))
+            self.unknown.append(Unknown(node, message, is_sure=True, doubted=ResultKey(path[0], ANY)))
             return True
         try:
             if len(path) > 1 and not server.has_member(path[1]):

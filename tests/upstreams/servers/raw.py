@@ -17,6 +17,7 @@ from typing import Any
 KIND = sys.argv[1]
 FILE = Path(sys.argv[2]) if len(sys.argv) > 2 else None
 OBJECT = {"type": "object"}
+CALLS: list[Any] = []
 
 
 def say(message: dict[str, Any]) -> None:
@@ -59,7 +60,28 @@ def tools(cursor: str | None) -> dict[str, Any]:
     return {"tools": [plain]}
 
 
+def ask_first(request: dict[str, Any]) -> None:
+    """One round of `rounds` for each call: addresses that the user has to open first, or a form; then an answer."""
+    rounds = request["params"]["arguments"]["rounds"]
+    match rounds[len(CALLS)] if len(CALLS) < len(rounds) else None:
+        case [*urls]:
+            data = {"elicitations": [{"url": url, "elicitationId": url, "message": "Sign in"} for url in urls]}
+            error = {"code": -32042, "message": "Sign in first", "data": data}
+            say({"jsonrpc": "2.0", "id": request["id"], "error": error})
+        case "form":
+            params = {"mode": "form", "message": "Which?", "requestedSchema": OBJECT | {"properties": {}}}
+            say({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params})
+            sys.stdin.readline()
+            answer(request, {"content": [{"type": "text", "text": "asked"}]})
+        case _:
+            answer(request, {"content": [{"type": "text", "text": "ok"}]})
+    CALLS.append(request["id"])
+
+
 def call(request: dict[str, Any]) -> None:
+    if KIND == "address":
+        ask_first(request)
+        return
     if KIND == "never":
         return
     if KIND == "crash":

@@ -45,7 +45,8 @@ class ApprovalSettings(Section):
     once it is resumed."""
     unknown: Literal["ask", "retry", "skip", "fail"] = "ask"
     """Handling of a resumed program's call that was sent before and whose outcome is not known. `ask`: a person is
-    asked, `retry`: it is sent again, `skip`: it gives None, `fail`: it fails. One that only reads is sent again."""
+    asked, `retry`: it is sent again, `skip`: it is taken as arrived and gives None, `fail`: it fails. One that only
+    reads is sent again."""
     browser: Literal["auto", "never"] = "auto"
     """`auto` opens a question in the user's browser, where the host can't show it. That needs a display."""
 

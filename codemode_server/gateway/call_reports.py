@@ -77,7 +77,7 @@ def _unanswered_line(event: CallEnded, earlier: int) -> str:
         case Allow():
             return f"sent a second time, since call {earlier} of the earlier run got no answer"
         case decision:
-            return f"not sent again: {decision.reason}"
+            return f"not sent again: {event.outcome.error or decision.reason}"
 
 
 def _report_restart(event: CallEnded) -> None:

@@ -30,7 +30,6 @@ from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.calls import (
     Allow,
     Ask,
-    CallKey,
     CallOutcome,
     CallStatus,
     Decision,
@@ -79,19 +78,18 @@ class ResumedCalls:
         self.is_closed = is_closed
         self._redact = redact
         self.order = AnswerOrder(records)
-        self._records: dict[CallKey, CallRecord] = {}
-        self._survived: set[CallKey] = set()
-        """Calls after whose end the program made another one."""
+        self._survived: set[int] = set()
+        """Numbers of the calls after whose end the program made another one."""
         self.unanswered: dict[int, int] = {}
         """Numbers of the calls that an earlier run sent without an answer → their numbers in that run."""
         self.last_seq = max((record.call.seq for record in records), default=0)
         """The highest number of a recorded call."""
+        # A later run may have made the same call again.
+        self._records = {record.call.key: record for record in records if _was_sent(record)}
         later_start = 0.0  # of a call that the program made after it: one that waited for approval may start late
         for record in reversed(records):
-            if _was_sent(record) and record.call.key not in self._records:  # a later run may have made it again
-                self._records[record.call.key] = record
-                if record.ended_at is not None and record.ended_at < later_start:
-                    self._survived.add(record.call.key)
+            if record.ended_at is not None and record.ended_at < later_start:
+                self._survived.add(record.call.seq)
             later_start = max(later_start, record.started_at)
         self._new: set[int] = set()
         """Numbers of the calls that have no record."""
@@ -118,7 +116,7 @@ class ResumedCalls:
         if outcome is None or outcome.status in _UNKNOWN:
             return self._of_unknown(call, record, effect, decided)
         is_repeatable = effect is Effect.READS and not self.is_closed
-        if is_repeatable and outcome.status is CallStatus.FAILED and call.key not in self._survived:
+        if is_repeatable and outcome.status is CallStatus.FAILED and record.call.seq not in self._survived:
             return decided
         if record.unreadable is not None and outcome.status is CallStatus.SUCCEEDED:
             if is_repeatable:

@@ -188,7 +188,12 @@ AGAIN, GIVE_UP = (ApprovalAnswer(it, channel="command") for it in (True, False))
             2,
             "sent a second time, since call 1 of the earlier run got no answer",
         ),
-        (GIVE_UP, "the user gave it up", 1, "not sent again: the user gave it up"),
+        (
+            GIVE_UP,
+            "the user gave it up",
+            1,
+            "not sent again: diary.write_and_wait is not permitted: the user gave it up",
+        ),
         ("retry", "nor reported progress for 1 s", 2, "sent a second time"),
         ("skip", "None", 1, "not sent again; taken as arrived, with the result null: call 1 of the earlier run"),
         ("fail", "approvals.unknown: ask", 1, "not sent again"),

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 import pytest
@@ -54,17 +55,26 @@ async def test_only_what_is_listed_now_is_shown_and_accepted(tmp_path: Path, cap
     """A definition that came and went, a tool that is gone, one that the configuration leaves out."""
     gone, new = {"description": "Gone."}, {"description": "As it is now."}
     async with settled(tmp_path) as it:
-        for listing in ({"send": gone, "read_mail": gone}, {"send": gone, "read_mail": None}, {"send": new}):
+        stored = StoredTools(load(tmp_path / "upstream.yaml"), it.app.stores.database, it.app.stores.thread)
+
+        async def list_as(listing: dict[str, Any], *waiting: str) -> None:
+            async def is_stored() -> bool:
+                return [one.definition.tool for one in stored.waiting(None)] == [*waiting]
+
             await it.list_as(listing)
+            await it.host.until(is_stored)  # in a thread, shortly after it is published
+
+        await list_as({"send": gone, "read_mail": gone}, "read_mail", "send")
+        await list_as({"send": gone, "read_mail": None}, "send")
+        await list_as({"send": new}, "send")
         assert await review(it) == 0
         assert "post/read_mail" not in (shown := capfd.readouterr().out)
         assert "+As it is now." in shown
         assert "Gone." not in shown
-        stored = StoredTools(load(tmp_path / "upstream.yaml"), it.app.stores.database, it.app.stores.thread)
         waiting = stored.waiting(None)
-        await it.list_as({})
+        await list_as({})
         assert await stored.accept(waiting) == [], "what was shown is not offered any more"
-        await it.list_as({"send": new})
+        await list_as({"send": new}, "send")
         loaded = load(tmp_path / "upstream.yaml")
         servers = {"post": loaded.settings.servers["post"].model_copy(update={"tools": ToolFilter(exclude=("send",))})}
         without = replace(loaded, settings=loaded.settings.model_copy(update={"servers": servers}))

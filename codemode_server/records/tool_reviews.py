@@ -89,18 +89,15 @@ class StoredTools:
 
     def _offered(self, definitions: Iterable[KnownDefinition]) -> Iterator[KnownDefinition]:
         """Those that a configured server lists now, as far as its last listing is stored."""
-        listings, digests = self._listings(), dict[str, set[tuple[str, str]] | None]()
+        listings, digests = self._listings(), dict[str, set[str]]()
         for it in definitions:
             settings = self._settings.servers.get(it.server)
             if settings is None or not (it.tool == SERVER or settings.tools.selects(it.tool)):
                 continue
-            if it.server not in digests:
-                listed = listings.get(it.server, fingerprint(settings))
-                about = [server_definition(listed.description)] if listed is not None else []
-                tools = None if listed is None else {(one.name, one.digest) for one in (*listed.tools, *about)}
-                digests[it.server] = tools
-            offered = digests[it.server]
-            if offered is None or (it.tool, it.digest) in offered:
+            if (listed := listings.get(it.server, fingerprint(settings))) is not None and it.server not in digests:
+                about = server_definition(listed.description)
+                digests[it.server] = {one.digest for one in (*listed.tools, about)}  # which include the name
+            if listed is None or it.digest in digests[it.server]:
                 yield it
 
 

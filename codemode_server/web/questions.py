@@ -23,18 +23,12 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from codemode_server.domain.approvals import AnswerScope, ApprovalAnswer, Question, result_of
-from codemode_server.domain.tools import Effect
+from codemode_server.executions.approvals.message import EFFECTS
 from codemode_server.web import server
 from codemode_server.web.rendering import STYLE, bare_page, rendered
 
 CHANNEL = "page"
 MAX_REASON_CHARACTERS = 500
-_EFFECTS = {
-    Effect.READS: "The server says that it only reads.",
-    Effect.WRITES: "It changes something.",
-    Effect.DESTROYS: "It may delete or overwrite something.",
-    Effect.UNKNOWN: "The server does not say whether it changes something.",
-}
 _STYLE_DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 _POLICY = {server.POLICY: f"style-src 'sha256-{_STYLE_DIGEST}'"}
 
@@ -48,7 +42,7 @@ def question_html(
     return rendered(
         "question",
         question=question,
-        effect=_EFFECTS[question.effect],
+        effect=EFFECTS[question.effect],
         scopes=[it.value for it in question.scopes],
         pattern=pattern,
         free=[name for name in question.arguments if name not in pattern],

@@ -17,7 +17,7 @@ from codemode_server.domain.tools import Effect
 from codemode_server.text import legible
 
 MAX_SHORT_CHARACTERS = 1_500
-_EFFECTS = {
+EFFECTS = {
     Effect.READS: "it says that it only reads",
     Effect.WRITES: "it says that it changes data",
     Effect.DESTROYS: "it says that it may destroy data",
@@ -117,7 +117,7 @@ def commands_of(approval: Approval) -> str:
 
 def _first_line(asked: Question, longest: int) -> str:
     question = "Did this call arrive?" if asked.is_unanswered else "Approve this call?"
-    return f"{question} {one_line(asked.title, longest)} ({_EFFECTS[asked.effect]})"
+    return f"{question} {one_line(asked.title, longest)} ({EFFECTS[asked.effect]})"
 
 
 def _arguments(asked: Question, longest: int) -> list[str]:

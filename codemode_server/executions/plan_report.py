@@ -16,7 +16,7 @@ from codemode_server.gateway.placeholders import text_without_numbers, without_n
 from codemode_server.gateway.plan import PlannedCall, planned_calls
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Outcome
-from codemode_server.sandbox.guest.await_rule import last_name
+from codemode_server.sandbox.guest.scopes import last_name
 from codemode_server.search.actions import is_reading_verb, is_verb
 from codemode_server.text import first_few
 

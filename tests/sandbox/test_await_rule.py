@@ -37,11 +37,16 @@ def test_a_call_whose_use_is_not_to_be_seen_gives_both(code: str) -> None:
     assert use_of_first_call(code) is Use.EITHER
 
 
-def test_a_tool_under_another_name_gives_both_in_async_code() -> None:
-    tree = ast.parse(IMPORTS + "other = echo\nasync def f():\n    x = other()\n    return x['a']")
-    call = next(node for node in ast.walk(tree) if isinstance(node, ast.Call))
+@pytest.mark.parametrize("code", rows(TABLES["handed over"]))
+def test_a_function_that_the_text_does_not_show_decides_when_it_is_called(code: str) -> None:
+    assert use_of_first_call(code) is Use.HANDED_OVER
+
+
+@pytest.mark.parametrize("code", rows(TABLES["held"]))
+def test_a_call_for_a_function_that_awaits_it_is_held(code: str) -> None:
+    tree = ast.parse(IMPORTS + code)
     uses = CallUses(tree)
-    assert (uses.use_of(call), uses.forgotten_awaits()) == (Use.EITHER, [])
+    assert [uses.is_held(call) for call in uses.calls() if ast.unparse(call.func) == "echo"] == [True]
 
 
 SLOW: dict[str, Callable[[int], str]] = {

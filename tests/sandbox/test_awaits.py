@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 import pytest
 
-from codemode_server.sandbox.guest.source import await_gathers
 from tests.executions.kit import checked
 from tests.sandbox.lab import Lab, Tools
 from tests.tables import rows, tables
@@ -62,10 +60,3 @@ async def test_gathered_calls_are_on_their_way_together(lab: Lab) -> None:
     assert (
         len(await lab.value(f"{GATHERS_IMPORT}asyncio.gather(*[meet(n=n, company=3) for n in range(3)])", Tools())) == 3
     )
-
-
-@pytest.mark.parametrize("code", rows(TABLES["unchanged"]))
-async def test_nothing_else_is_changed(code: str) -> None:
-    tree = ast.parse(code)
-    await_gathers(tree)
-    assert ast.dump(tree) == ast.dump(ast.parse(code))

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 
-from codemode_server.sandbox.guest.await_rule import last_name
-from codemode_server.sandbox.guest.source import await_gathers, bound_by, is_main_check
+from codemode_server.sandbox.guest.scopes import last_name
+from codemode_server.sandbox.guest.source import bound_by, is_main_check
 
 MAX_CHARACTERS = 64 * 1024
 """Longer programs are not checked: nobody writes one by hand, and parsing holds everything else up."""
@@ -34,7 +34,6 @@ class Reading:
     def __init__(self, text: str) -> None:
         self.text = text
         self.tree = tree = parsed(text)
-        await_gathers(tree)  # as the guest does
         self.nodes = list(islice(ast.walk(tree), MAX_NODES + 1))
         if len(self.nodes) > MAX_NODES:
             raise ValueError("the program has too many parts to be checked")

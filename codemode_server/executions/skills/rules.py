@@ -18,7 +18,7 @@ from functools import lru_cache
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.principals import DEVICE_NAMES
 from codemode_server.executions.preflight.reading import MAX_CHARACTERS, Reading, imported_modules, line_of, read
-from codemode_server.sandbox.guest.await_rule import last_name
+from codemode_server.sandbox.guest.scopes import last_name
 from codemode_server.sandbox.importable import NEVER_IN_WORKSPACE
 from codemode_server.text import clean, clean_line, escaped, first_lines
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from .await_rule import last_name
+from .scopes import last_name
 from .similar_names import similar_name
 
 _Value = TypeVar("_Value")

@@ -10,6 +10,7 @@ import functools
 import inspect
 import operator
 import sys
+import types
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from types import FrameType
@@ -46,13 +47,20 @@ class ToolError(RuntimeError):
 class PendingCall(Unfinished):
     """A call on its way, made in async code: awaitable, accepted as a coroutine, and its value once it is used."""
 
-    __slots__ = ("_calls", "_future", "_steps", "_title")
+    __slots__ = ("_calls", "_sent", "_steps", "_title")
 
-    def __init__(self, calls: Calls, future: Future[Any], title: str) -> None:
+    def __init__(self, calls: Calls, sent: Future[Any] | Callable[[], Future[Any]], title: str) -> None:
         self._calls = calls
-        self._future = future
+        self._sent = sent
+        """The future of the call, or what sends it once it is awaited or used."""
         self._title = title
         self._steps: Generator[Any, None, Any] | None = None
+
+    @property
+    def _future(self) -> Future[Any]:
+        if not isinstance(self._sent, Future):
+            self._sent = self._sent()
+        return self._sent
 
     def __await__(self) -> Generator[Any, None, Any]:
         self._calls.unclaimed.pop(id(self), None)
@@ -90,6 +98,8 @@ class PendingCall(Unfinished):
         """In the program's own code the class of the value, so that `isinstance(call, dict)` holds; libraries that ask
         whether it can be awaited see that it can."""
         caller = sys._getframe(1)
+        if caller.f_code.co_name == "iscoroutine":
+            return types.CoroutineType
         return type(resolve(self)) if caller.f_code.co_filename == PROGRAM_FILE else PendingCall
 
     __hash__ = object.__hash__
@@ -152,6 +162,21 @@ async def finish(value: Any) -> Any:
 def awaitable(value: Any) -> Any:
     """The value for an `await` of the program: one that can't be awaited, such as a result, is its own result."""
     return value if inspect.isawaitable(value) else finish(value)
+
+
+async def handed_over(value: Any, *receivers: Any) -> Any:
+    """A call for a function that gets it and for those beside it: itself if one of them awaits, else its value."""
+    return value if any(map(_may_await, receivers)) else await finish(value)
+
+
+def _may_await(function: Any) -> bool:
+    """True for coroutine functions, for what asyncio has, and for plain functions of the program."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if any(inspect.iscoroutinefunction(one) for one in (function, getattr(type(function), "__call__", None))):  # noqa: B004
+        return True
+    module = getattr(function, "__module__", None) or type(getattr(function, "__self__", None)).__module__
+    return inspect.isasyncgenfunction(function) or str(module).partition(".")[0] in ("asyncio", "__main__")
 
 
 def plain_arguments(title: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -226,14 +251,23 @@ class Calls:
         return call
 
     def settle_unclaimed(self) -> None:
-        """Wait for the calls whose result was never used.
+        """Wait for the calls whose result was never used; name those that nobody had sent.
 
         Raises:
             ToolError: one of them failed.
         """
+        unsent: list[str] = []
         while self.unclaimed:
-            resolve(next(iter(self.unclaimed.values())))
+            call = next(iter(self.unclaimed.values()))
+            if isinstance(call._sent, Future):
+                resolve(call)
+            else:
+                unsent.append(f"{self.unclaimed.pop(id(call))._title}()")
         self.report_failures()
+        if unsent:
+            sys.stderr.write(
+                f"never awaited, so never sent: {', '.join(unsent[:_MAX_WARNINGS])} ({len(unsent)} in all)\n"
+            )
 
     def report_failures(self) -> None:
         """Print what failed in each `map` whose errors the program never read."""

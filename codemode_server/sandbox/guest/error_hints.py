@@ -17,12 +17,12 @@ import pathlib
 import sys
 import types
 from collections.abc import Iterator
+from concurrent.futures import Future
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
 from . import advice
-from .await_rule import CONSUMERS, is_async_frame
 from .calls import PendingCall
 from .files import Blocks, Fields, File
 from .modules import PROGRAM_FILES
@@ -54,7 +54,7 @@ def _mend(error: BaseException) -> str:
         return "write `async def`, or call without `await`: plain functions get the result itself" if is_await else ""
     if isinstance(error, NameError):
         return _of_name(error, Place(error))
-    if hint := _of_the_sandbox(error) or _of_forgotten_await(error, message):
+    if hint := _of_the_sandbox(error):
         return hint
     if isinstance(error, KeyError) and error.args:
         return _of_key(error.args[0], Place(error))
@@ -66,27 +66,6 @@ def _mend(error: BaseException) -> str:
     if isinstance(error, json.JSONDecodeError):
         return _of_json(error.doc)
     return _of_type(message, Place(error)) if isinstance(error, TypeError) else ""
-
-
-def _of_forgotten_await(error: BaseException, message: str) -> str:
-    """For `asyncio.gather(tool(…))` in plain code, where the call gave a value: asyncio itself raised the error."""
-    if not any(part in message for part in ("unhashable type", "awaitable", "coroutine", "event loop")):
-        return ""
-    caller: types.FrameType | None = None
-    names: list[str] = []
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if code.co_filename in PROGRAM_FILES:
-            caller, names = trace.tb_frame, []
-        else:
-            names.append(code.co_name)
-        trace = trace.tb_next
-    name = next((name for name in names if name in CONSUMERS), "")
-    if caller is None or not name or is_async_frame(caller):
-        return ""
-    wanted = "tool(…)" if name in ("run", "run_until_complete") else f"asyncio.{name}(…)"
-    return f'write "await {wanted}": without an await in the program, calls return plain values; or use tool.map(items)'
 
 
 def _of_key(key: Any, place: Place) -> str:
@@ -266,8 +245,8 @@ def _files_of(error: BaseException | None) -> Iterator[str]:
 def plain(value: Any) -> Any:
     """A call that has its answer is that answer."""
     if type(value) is PendingCall:
-        future = value._future
-        return future.result() if future.done() and future.exception() is None else UNKNOWN
+        sent = value._sent
+        return sent.result() if isinstance(sent, Future) and sent.done() and sent.exception() is None else UNKNOWN
     return value
 
 

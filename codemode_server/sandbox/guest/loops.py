@@ -57,6 +57,10 @@ class Reentrant(asyncio.BaseEventLoop):
             return super().run_until_complete(future)
         return self._run_inside(asyncio.ensure_future(future, loop=self))
 
+    def close(self) -> None:
+        if not self.is_running():  # the program's `new_event_loop` is the running one
+            super().close()
+
     def _run_inside(self, future: asyncio.Future[Any]) -> Any:
         """Go on with the loop from one of its own callbacks until the future is done."""
         task = asyncio.current_task(self)
@@ -89,7 +93,8 @@ class _Policy(_PolicyBase):  # type: ignore[misc]
         self._loop = loop
 
     def new_event_loop(self) -> asyncio.AbstractEventLoop:
-        return self._make()
+        running = asyncio.events._get_running_loop()
+        return running if isinstance(running, Reentrant) else self._make()
 
 
 def install(make: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[Any], Any]:
@@ -97,17 +102,35 @@ def install(make: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[Any], An
     replace_members(asyncio.events, _event_loop_policy=_Policy(make))
 
     def run(main: Coroutine[Any, Any, Any], *, debug: bool | None = None, loop_factory: Any = None) -> Any:
-        running = asyncio.events._get_running_loop()
-        if isinstance(running, Reentrant):
-            return running.run_until_complete(main)
-        if not asyncio.iscoroutine(main) and hasattr(main, "__await__"):
-            main = _as_coroutine(main)
-        with asyncio.runners.Runner(debug=debug, loop_factory=loop_factory) as runner:
+        with _Runner(debug=debug, loop_factory=loop_factory) as runner:
             return runner.run(main)
 
-    replace_members(asyncio, run=run)
-    replace_members(asyncio.runners, run=run)
+    replace_members(asyncio, run=run, Runner=_Runner, gather=_gather)
+    replace_members(asyncio.runners, run=run, Runner=_Runner)
     return run
+
+
+def _gather(*given: Any, _gather: Any = asyncio.gather, **options: Any) -> Any:
+    """`asyncio.gather`; where no loop runs, a coroutine that does it."""
+
+    async def later() -> Any:
+        return await _gather(*given, **options)
+
+    return later() if asyncio.events._get_running_loop() is None else _gather(*given, **options)
+
+
+class _Runner(asyncio.runners.Runner):  # type: ignore[misc]
+    """Runs in the running loop, if there is one."""
+
+    def run(self, coro: Any, *, context: Any = None) -> Any:
+        running = asyncio.events._get_running_loop()
+        if isinstance(running, Reentrant):
+            return running.run_until_complete(coro)
+        return super().run(coro if asyncio.iscoroutine(coro) else _as_coroutine(coro), context=context)
+
+    def close(self) -> None:
+        if not isinstance(asyncio.events._get_running_loop(), Reentrant):
+            super().close()
 
 
 async def _as_coroutine(awaitable: Any) -> Any:

@@ -12,12 +12,12 @@ from typing import Any
 
 from . import repetition, source
 from .attachments import hint_on
-from .calls import Calls, ToolError, awaitable, finish
+from .calls import Calls, ToolError, awaitable, finish, handed_over
 from .earlier_programs import Results, begin_checkpoints
 from .error_reports import describe
 from .link import PROGRAM_FILE, LimitPassed, Link, to_json
 from .output import Output
-from .stubs import Stub
+from .stubs import Stub, for_awaiting
 from .value_descriptions import shape
 from .values import to_result
 
@@ -92,6 +92,8 @@ class _Program:
             source.VALUE_HOOK: self._take_value,
             source.FINISH_HOOK: finish,
             source.AWAIT_HOOK: awaitable,
+            source.HAND_OVER_HOOK: handed_over,
+            source.AWAITED_HOOK: for_awaiting,
             source.STAR_HOOK: self._import_star,
             "ToolError": ToolError,  # `except ToolError` is what a program writes, with or without an import
             "input": _no_input,

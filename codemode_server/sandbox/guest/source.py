@@ -4,8 +4,8 @@ Four small changes to the syntax tree, none of which moves a line:
 
 * a last expression hands its value to the runner;
 * only where the program returns at top level, its body becomes a function that declares all its names global;
-* where the program gathers and awaits nothing, `gather` is awaited (see `await_gathers`);
-* in async code, a call of a tool whose value is used is awaited (see `await_rule`), and `await` also takes values.
+* `await` takes values too, and `gather` at top level is awaited if nothing there is;
+* a call of a tool gives what the place it stands at needs (see `await_rule`).
 """
 
 from __future__ import annotations
@@ -14,21 +14,16 @@ import ast
 import inspect
 import types
 
-from .await_rule import CallUses, awaits, own_nodes
+from .await_rule import CallUses, Use, awaits, own_nodes
+from .scopes import last_name
 
 VALUE_HOOK = "__codemode_value__"
 FINISH_HOOK = "__codemode_finish__"
 AWAIT_HOOK = "__codemode_await__"
+HAND_OVER_HOOK = "__codemode_hand_over__"
+AWAITED_HOOK = "__codemode_awaited__"
 STAR_HOOK = "__codemode_star__"
 BODY_NAME = "__codemode_body__"
-_GATHER = frozenset(["asyncio.gather", "gather"])
-_AROUND = frozenset(["asyncio.run", "asyncio.wait_for", "asyncio.shield"])
-_LOOPS = ("run_until_complete", "run_forever", "Runner", "get_event_loop", "new_event_loop", "set_event_loop")
-_NOT_ENTERED = (
-    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Try, ast.With),
-    *(ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp),
-)
-"""Nodes whose parts may run later, more than once, or under a handler."""
 
 
 def compile_program(text: str, filename: str) -> types.CodeType:
@@ -164,52 +159,35 @@ def bound_by(node: ast.AST) -> tuple[str, ...]:
 
 
 def _awaiting(text: str, filename: str) -> ast.Module:
-    """The tree of a program or skill with the awaits that it forgot: of `gather`, and in async code of the calls of
-    tools whose value is used."""
+    """The tree of a program or skill with the awaits that it forgot."""
     tree = ast.parse(text, filename)
-    await_gathers(tree)
     uses = CallUses(tree)
-    own_awaits = [node for node in ast.walk(tree) if isinstance(node, ast.Await)]
-    for call in uses.forgotten_awaits():
-        replace_node(uses.parents[call], call, ast.copy_location(ast.Await(_hook(FINISH_HOOK, call)), call))
-    for node in own_awaits:
-        node.value = ast.copy_location(_hook(AWAIT_HOOK, node.value), node.value)
+    for call, use, is_held in [(call, uses.use_of(call), uses.is_held(call)) for call in uses.calls()]:
+        is_async, parent, function = uses.is_async(call), uses.parents[call], call.func
+        if is_held or (use is Use.AWAITED and not is_async):
+            call.func = ast.copy_location(_hook(AWAITED_HOOK, function, ast.Constant(is_held)), function)
+        if is_async and use is Use.HANDED_OVER:
+            handed = _hook(HAND_OVER_HOOK, call, *uses.receivers(call))
+            replace_node(parent, call, ast.copy_location(ast.Await(handed), call))
+        elif is_async and use is Use.VALUE:
+            replace_node(parent, call, ast.copy_location(ast.Await(_hook(FINISH_HOOK, call)), call))
+    for call in uses.forgotten_gathers:
+        replace_node(uses.parents[call], call, ast.copy_location(ast.Await(call), call))
+    for node in uses.nodes:
+        if isinstance(node, ast.Await):
+            node.value = ast.copy_location(_hook(AWAIT_HOOK, node.value), node.value)
+        elif isinstance(node, ast.Call) and uses.awaits_arguments(node):
+            number = None if last_name(node.func) == "gather" else 1  # the others take one and its options
+            node.args[:number] = [_awaitable(one) for one in node.args[:number]]
     return tree
 
 
-def await_gathers(tree: ast.Module) -> None:
-    """Put `await` before each `asyncio.gather(…)` of a top-level statement, or before what it is an argument of; in
-    place of an `asyncio.run` around it. Only in a program that awaits nothing: there a call gives its value, which
-    `gather` refuses. Nothing is changed where the program may handle that failure, or has an event loop of its own."""
-    if awaits(tree.body):
-        return
-    nodes = list(ast.walk(tree))
-    names = {alias.asname or alias.name for node in nodes if _is_from_asyncio(node) for alias in node.names}  # type: ignore[attr-defined]
-    if "gather" not in names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}:
-        return
-    if any(getattr(node, "attr", getattr(node, "id", "")) in _LOOPS for node in nodes):
-        return
-    gathers = _GATHER if "gather" in names else _GATHER - {"gather"}
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        parent = waiting.pop()
-        for node in ast.iter_child_nodes(parent):
-            if isinstance(node, _NOT_ENTERED):
-                continue
-            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            if isinstance(node, ast.Call) and called in gathers | _AROUND:
-                inner: ast.expr = node
-                while isinstance(inner, ast.Call) and ast.unparse(inner.func) in _AROUND and inner.args:
-                    inner = inner.args[0]
-                if isinstance(inner, ast.Call) and ast.unparse(inner.func) in gathers:
-                    awaited = node.args[0] if called == "asyncio.run" else node
-                    replace_node(parent, node, ast.copy_location(ast.Await(awaited), node))
-            elif not called.startswith("asyncio."):
-                waiting.append(node)
-
-
-def _is_from_asyncio(node: ast.AST) -> bool:
-    return isinstance(node, ast.ImportFrom) and node.module == "asyncio"
+def _awaitable(argument: ast.expr) -> ast.expr:
+    if not isinstance(argument, ast.Starred):
+        return ast.copy_location(_hook(AWAIT_HOOK, argument), argument)
+    each = _hook(AWAIT_HOOK, ast.Name("each", ast.Load()))
+    over = ast.comprehension(ast.Name("each", ast.Store()), argument.value, [], is_async=0)
+    return ast.copy_location(ast.Starred(ast.GeneratorExp(each, [over]), ast.Load()), argument)
 
 
 def replace_node(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:

@@ -58,6 +58,11 @@ class Stub:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._calls.give(self.begin(*args, **kwargs), self._name, sys._getframe(1))
 
+    def awaited(self, is_held: bool, *args: Any, **kwargs: Any) -> PendingCall:
+        """The call for code that awaits it somewhere, sent at once or when it is awaited (see `await_rule`)."""
+        send = self._prepared(bind(self.signature, args, kwargs.items(), required=self.signature.required))
+        return self._calls.pending(PendingCall(self._calls, send if is_held else send(), self._name))
+
     def begin(self, *args: Any, **kwargs: Any) -> Future[Any]:
         """Send the call and give its future; what thread pools and `asyncio.to_thread` use."""
         return self._prepared(bind(self.signature, args, kwargs.items(), required=self.signature.required))()
@@ -113,6 +118,11 @@ class Stub:
         check_required(self.signature, bound)
         arguments = {self._tool_names.get(name, name): value for name, value in bound.items()}
         return self._calls.prepare(self._server, self._name, arguments, self._name, raw=self._is_raw)
+
+
+def for_awaiting(function: Any, is_held: bool) -> Any:
+    """A tool as code calls it that awaits the result elsewhere; anything else as it is."""
+    return functools.partial(function.awaited, is_held) if isinstance(function, Stub) else function
 
 
 def stub_decorator(calls: Calls) -> Callable[..., Callable[[types.FunctionType], Stub]]:

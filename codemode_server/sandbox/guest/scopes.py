@@ -1,0 +1,163 @@
+"""The scopes of a program's text: whose each name is, and under which names its functions get their arguments; pure."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+from typing import Any, NamedTuple
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
+MAX_ALIKE = 8
+"""Functions that are looked at of those with one name, or in one call: the work stays linear."""
+_NO_NAMES: frozenset[str] = frozenset()
+
+
+class Place(NamedTuple):
+    """Surroundings of a node."""
+
+    scope: ast.AST | None
+    """The innermost function or class; None at top level."""
+    is_deferred: bool
+    """True if a lambda or a generator expression runs it later: an `await` there would change what it gives."""
+
+
+class _Parameters(NamedTuple):
+    """Names of the parameters of functions, or of the fields of classes, as groups have them."""
+
+    by_position: dict[int, frozenset[str]]
+    by_name: dict[str, frozenset[str]]
+    all: frozenset[str]
+
+
+class _Arguments(NamedTuple):
+    """Positions of a call's arguments, none of which is known after a `*`, and the program's functions among them."""
+
+    positions: dict[ast.AST, int]
+    functions: list[str]
+
+
+class Scopes:
+    """Scopes, functions and names of one program."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.nodes = list(ast.walk(tree))
+        self._known_parameters: dict[str, _Parameters] = {}
+        self._known_arguments: dict[ast.Call, _Arguments] = {}
+        self.functions: dict[str, list[ast.AST]] = {}
+        for node in self.nodes:
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    self.functions.setdefault(name, []).append(node)
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda() as function):
+                    self.functions.setdefault(name, []).append(function)
+
+    @cached_property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        return {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
+
+    @cached_property
+    def scopes(self) -> dict[ast.AST, Place]:
+        """By node; decorators and defaults are outside of their function."""
+        scopes: dict[ast.AST, Place] = {self.nodes[0]: Place(None, is_deferred=False)}
+        for parent in self.nodes:  # each before its children
+            place = scopes[parent]
+            for child in ast.iter_child_nodes(parent):
+                is_body = isinstance(child, ast.stmt) or child is getattr(parent, "body", None)
+                scope = parent if is_body and isinstance(parent, SCOPES) else place.scope
+                is_deferred = place.is_deferred or isinstance(parent, (ast.GeneratorExp, ast.Lambda))
+                scopes[child] = Place(scope, is_deferred=is_deferred and not isinstance(child, ast.stmt))
+        return scopes
+
+    def _parameters(self, name: str) -> _Parameters:
+        """Of the program's functions of this name."""
+        if name not in self._known_parameters:
+            by_position: dict[int, frozenset[str]] = {}
+            by_name: dict[str, frozenset[str]] = {}
+            for function in self.functions.get(name, [])[-MAX_ALIKE:]:
+                maker = _maker(function)
+                if isinstance(maker, ast.ClassDef):
+                    fields = [last_name(part.target) for part in maker.body if isinstance(part, ast.AnnAssign)]
+                    own = [(field, f".{field}") for field in fields]
+                else:
+                    is_method = maker is not function or isinstance(self.scopes[function].scope, ast.ClassDef)
+                    own = [(each, self._in_scope(each, maker)) for each in _parameter_names(maker)[is_method:]]
+                for position, (outer, inner) in enumerate(own):
+                    by_position[position] = by_position.get(position, _NO_NAMES) | {inner}
+                    by_name[outer] = by_name.get(outer, _NO_NAMES) | {inner}
+            self._known_parameters[name] = _Parameters(by_position, by_name, _NO_NAMES.union(*by_position.values()))
+        return self._known_parameters[name]
+
+    def _arguments(self, call: ast.Call) -> _Arguments:
+        if call not in self._known_arguments:
+            is_starred = any(isinstance(each, ast.Starred) for each in call.args)
+            positions: dict[ast.AST, int] = {each: position for position, each in enumerate(call.args)}
+            names = [last_name(each) for each in call.args if last_name(each) in self.functions]
+            self._known_arguments[call] = _Arguments({} if is_starred else positions, names[:MAX_ALIKE])
+        return self._known_arguments[call]
+
+    def names_within(self, call: ast.Call, node: ast.AST) -> frozenset[str]:
+        """Names under which functions of the program get an argument, which one called or one beside it may be."""
+        arguments, taken = self._arguments(call), self._parameters(last_name(call.func))
+        if isinstance(node, ast.keyword):
+            names = taken.by_name.get(node.arg or "", _NO_NAMES)
+        elif (position := arguments.positions.get(node)) is None:
+            names = taken.all
+        else:
+            names = taken.by_position.get(position, _NO_NAMES)
+        if arguments.functions and last_name(node) not in self.functions:  # `map(safe, calls)`
+            names = names.union(*(self._parameters(name).all for name in arguments.functions))
+        return names
+
+    def name_of(self, node: ast.AST) -> str:
+        """The name of a variable in its function, of an attribute (`.name`), or of what holds an item."""
+        while isinstance(node, ast.Subscript):
+            node = node.value
+        if isinstance(node, ast.Attribute):
+            return f".{node.attr}"
+        return self._in_scope(node.id, self.scopes[node].scope) if isinstance(node, ast.Name) else ""
+
+    def _in_scope(self, name: str, scope: ast.AST | None) -> str:
+        while scope is not None and name not in self._bound.get(scope, ()):
+            scope = self.scopes[scope].scope
+        return name if scope is None else f"{name}@{id(scope)}"
+
+    @cached_property
+    def _bound(self) -> dict[ast.AST, set[str]]:
+        """Names of each function's own variables."""
+        bound: dict[ast.AST, set[str]] = {}
+        shared: set[str] = set()
+        for node in self.nodes:
+            match node:
+                case ast.Name(id=name, ctx=ast.Store()) if (scope := self.scopes[node].scope) is not None:
+                    bound.setdefault(scope, set()).add(name)
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                    bound.setdefault(node, set()).update(_parameter_names(node))
+                case ast.Global(names=names) | ast.Nonlocal(names=names):
+                    shared.update(names)
+        return {scope: names - shared for scope, names in bound.items()}
+
+
+def _maker(function: ast.AST) -> ast.AST:
+    """The function that takes the arguments: of a class its `__init__` or `__call__`, if it has one."""
+    parts = function.body if isinstance(function, ast.ClassDef) else ()
+    makers = [part for part in parts if isinstance(part, FUNCTIONS) and part.name in ("__init__", "__call__")]
+    return makers[0] if makers else function
+
+
+def _parameter_names(function: Any) -> list[str]:
+    """Names of the parameters of a function, in their order."""
+    given: ast.arguments = function.args
+    more = [one for one in (given.vararg, *given.kwonlyargs, given.kwarg) if one]
+    return [one.arg for one in (*given.posonlyargs, *given.args, *more)]
+
+
+def root_name(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def last_name(node: ast.AST) -> str:
+    """`b` of `b`, `a.b` and `x().b`; else nothing."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

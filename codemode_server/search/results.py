@@ -214,7 +214,7 @@ def _signature(tool: Tool, is_first: bool, already_shown: set[str]) -> str:
 
 def _files_note(tool: Tool) -> str:
     """How a program shows the image or file that the tool gives, as its results or its output schema tell."""
-    if "File" in str(tool.returned.type):
+    if re.search(r"\bFile\b", str(tool.returned.type)):
         return "an image or file: show(it) lets you see it"
     return (
         "images are in .files: show(result.files[0])" if '"image"' in json.dumps(tool.definition.output_schema) else ""

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 import pytest
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf
+from codemode_server.catalog.observed import Observed
+from codemode_server.catalog.shapes import Shape
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.resources import ResourceDefinition
 from codemode_server.domain.skills import Skill
@@ -228,6 +230,31 @@ class TestCensus:
         text = search("*", [UpstreamListing("big", UpstreamState.READY, tools)]).text
         assert text.startswith("1,200 tools on 1 server: big 1,200; list_dir(")
         assert "\n" not in text
+
+
+IMAGES = {"properties": {"content": {"items": {"properties": {"type": {"enum": ["image", "audio"]}}}}}}
+TEXT = {"properties": {"content": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("name", "output_schema", "shape", "note"),
+    [
+        ("snapshot", None, Shape(files=1), "-> File  # an image or file: show(it) lets you see it"),
+        ("snapshots", None, Shape(lists=1, items=Shape(files=2)), "an image or file: show(it) lets you see it"),
+        ("read_media", {"type": "object", **IMAGES}, None, "images are in .files: show(result.files[0])"),
+        ("read_file", {"type": "object", **TEXT}, None, ""),
+    ],
+)
+def test_a_tool_that_gives_an_image_says_how_it_is_shown(
+    name: str, output_schema: dict[str, Any] | None, shape: Shape | None, note: str
+) -> None:
+    tool = ToolDefinition(name, "Take a picture.", output_schema=output_schema)
+    listings = [UpstreamListing("cam", UpstreamState.READY, (tool,))]
+    learned = Catalog.build(listings, observed=lambda _, __: Observed(1, shape) if shape else None)
+    levels = RankerStack()
+    levels.index(collections(learned))
+    text = search_tools(learned, levels, "take a picture").text
+    assert note in text if note else "show(" not in text
 
 
 class TestWeakResults:

@@ -17,7 +17,7 @@ from codemode_server.catalog.naming import server_names, tool_names
 from codemode_server.catalog.nearest_names import mistyped_names, nearest_servers, nearest_tools
 from codemode_server.catalog.observed import Observed, ToolKey, schemas_digest
 from codemode_server.catalog.resources import MODULE, Resource, ServerResources
-from codemode_server.catalog.returns import ReturnType
+from codemode_server.catalog.returns import ReturnType, result_form
 from codemode_server.catalog.schema_dialects import readable_schema
 from codemode_server.catalog.stubs import InputOfTool, Stub, stub_of
 from codemode_server.catalog.summaries import NO_SHARED_OPENINGS, SharedOpenings, deprecation, tool_summary
@@ -28,6 +28,7 @@ from codemode_server.domain.tools import (
     STDERR_MARK,
     Effect,
     Refusal,
+    ResultForm,
     ToolDefinition,
     UpstreamListing,
     UpstreamState,
@@ -102,6 +103,11 @@ class Tool:
     def returned(self) -> ReturnType:
         """The type of its result; the classes in it are in the stub's source."""
         return self.stub.returned
+
+    @cached_property
+    def result_form(self) -> ResultForm:
+        """The form of its result, as far as that is known."""
+        return result_form(self.definition, self.observed)
 
     @cached_property
     def schemas_digest(self) -> str:

@@ -61,16 +61,29 @@ class Observed:
 
     calls: int
     shape: Shape
+    block_lists: int = 0
+    """Number of calls whose result came as a content block for each item: the tool gives lists."""
 
     def merged(self, other: Observed) -> Observed:
         """Both combined, bounded in size."""
-        return Observed(self.calls + other.calls, shapes.settled(shapes.merge_calls(self.shape, other.shape)))
+        shape = shapes.settled(shapes.merge_calls(self.shape, other.shape))
+        return Observed(self.calls + other.calls, shape, self.block_lists + other.block_lists)
+
+    @property
+    def result_shape(self) -> Shape:
+        """The shape of its results as programs get them: of a tool that gives lists, a lone item is in one."""
+        if not self.block_lists or not (self.shape.dicts or self.shape.nulls):
+            return self.shape
+        lone = replace(self.shape, nulls=0, lists=0, items=None, strs=0)
+        items = merge_optional(self.shape.items, lone) if self.shape.dicts else self.shape.items
+        lists = self.shape.lists + self.shape.dicts + self.shape.nulls
+        return Shape(lists=lists, items=items, strs=self.shape.strs, unread=self.shape.unread)
 
     def to_json(self) -> str:
         """JSON of at most `MAX_BYTES`, without the deepest parts if it would be longer."""
         nodes, shape = shapes.MAX_NODES, self.shape
         while True:
-            data = {"calls": self.calls, "shape": shapes.to_json(shape)}
+            data = {"calls": self.calls, "shape": shapes.to_json(shape), "lists": self.block_lists}
             text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
             if len(text) <= MAX_BYTES or nodes <= 1:
                 return text
@@ -82,8 +95,9 @@ class Observed:
         """Reads the output of `to_json`; None for anything else, such as a damaged row."""
         try:
             data = json.loads(text) if len(text) <= MAX_BYTES else {}
-            calls = data["calls"]
-            return cls(calls, shapes.from_json(data["shape"])) if type(calls) is int and 0 <= calls < 2**53 else None
+            counts = calls, lists = data["calls"], data.get("lists", 0)
+            is_valid = all(type(count) is int and 0 <= count < 2**53 for count in counts)
+            return cls(calls, shapes.from_json(data["shape"]), lists) if is_valid else None
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None
 
@@ -91,9 +105,10 @@ class Observed:
 NOTHING_YET = Observed(0, Shape())
 
 
-def observe(arguments: Mapping[str, Any], value: Any, encoding: str) -> Observed:
+def observe(arguments: Mapping[str, Any], value: Any, encoding: str, *, is_block_list: bool = False) -> Observed:
     """The observation of one call; `value` is the reply that the program gets, without secrets."""
-    return Observed(1, shapes.settled(_without_asked(_shape_of_reply(value, encoding), arguments)))
+    shape = shapes.settled(_without_asked(_shape_of_reply(value, encoding), arguments))
+    return Observed(1, shape, int(is_block_list))
 
 
 def schemas_digest(definition: ToolDefinition) -> str:

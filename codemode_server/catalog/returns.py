@@ -9,11 +9,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from codemode_server.catalog.json_schema import Parameter, SchemaReader, properties_of, required_of
+from codemode_server.catalog.json_schema import Parameter, SchemaReader, kinds_of, properties_of, required_of
 from codemode_server.catalog.observed import Observed
 from codemode_server.catalog.schema_types import ANY, FILE, PyType, TypeWriter
 from codemode_server.catalog.shapes import Shape, settled
-from codemode_server.domain.tools import ToolDefinition
+from codemode_server.domain.tools import ANY_FORM, ResultForm, ToolDefinition
 from codemode_server.text import counted
 
 Origin = Literal["declared", "observed", "unknown"]
@@ -74,7 +74,7 @@ def return_type(
     """The type of the result as programs see it; `name` prefixes the names of classes."""
     hint = f"{name}_result"
     is_learned = observed is not None and is_vague(definition)
-    shape = observed.shape if observed is not None and observed.calls else None
+    shape = observed.result_shape if observed is not None and observed.calls else None
     if observed is not None and shape is not None and is_learned and (shape.kinds or not shape.unread):
         writer.read(None)
         found = writer.type_of(_schema(settled(shape, _MAX_SHOWN)), hint)
@@ -112,12 +112,26 @@ def declared_result(definition: ToolDefinition) -> tuple[object, bool]:
     return schema, False
 
 
+def result_form(definition: ToolDefinition, observed: Observed | None) -> ResultForm:
+    """The form of the result of a tool, as declared, or as it was in its calls."""
+    is_list = observed is not None and observed.block_lists > 0
+    if definition.output_schema is None:
+        return ResultForm(is_list) if is_list else ANY_FORM
+    reader = SchemaReader(definition.output_schema)
+    flat = reader.flat(declared_result(definition)[0])
+    if kinds_of(flat) == ["array"]:
+        is_list, flat = True, reader.flat(flat.get("items"))
+    kinds = frozenset(kinds_of(flat))
+    is_scalar = bool(kinds) and kinds <= {"integer", "number", "boolean", "null"}
+    return ResultForm(is_list, is_list and kinds == {"string"}, kinds if is_scalar else frozenset())
+
+
 def result_schema(definition: ToolDefinition, observed: Observed | None) -> tuple[object, object]:
     """The result's schema, declared or observed, and the root of its references; `{}` if nothing is known."""
     if not is_vague(definition):
         return declared_result(definition)[0], definition.output_schema
     is_known = observed is not None and observed.calls > 0
-    return (_schema(settled(observed.shape, _MAX_SHOWN)) if observed is not None and is_known else {}), None
+    return (_schema(settled(observed.result_shape, _MAX_SHOWN)) if observed is not None and is_known else {}), None
 
 
 def is_vague(definition: ToolDefinition) -> bool:

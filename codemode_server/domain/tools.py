@@ -57,6 +57,21 @@ class ToolDefinition:
     """Digest of all this as the upstream declared it, regardless of settings; see `definitions.canonical_text`."""
 
 
+@dataclass(frozen=True, slots=True)
+class ResultForm:
+    """The form that a tool declares for its result, or has had so far, for results that come as texts."""
+
+    is_list: bool = False
+    """True if it gives a list, also for no item and for one."""
+    holds_texts: bool = False
+    """True if the items of the list are texts."""
+    scalars: frozenset[str] = frozenset()
+    """JSON types of the result, or of its items, if no text is among them."""
+
+
+ANY_FORM = ResultForm()
+
+
 def definition_text(tool: ToolDefinition) -> str:
     """A tool as plain MCP shows it to a model: name, description and input schema as JSON without spaces."""
     shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}

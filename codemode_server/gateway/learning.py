@@ -75,7 +75,7 @@ class Learning:
         """Learn from the reply of a successful call."""
         if not self._is_on:
             return
-        seen = observe(arguments, reply.value, reply.encoding)
+        seen = observe(arguments, reply.value, reply.encoding, is_block_list=reply.is_block_list)
         key = ToolKey(upstream, tool.raw_name, tool.schemas_digest)
         before = self._of(key)
         self._adopt(key, before, before.merged(seen) if before else seen)
@@ -132,7 +132,7 @@ class Learning:
             oldest = next(iter(self._known))
             for known in (self._known, self._outlines):
                 known.pop(oldest, None)
-        now_outline = outline(now.shape)
+        now_outline = outline(now.result_shape)
         if before is None or _is_round_between(before.calls, now.calls) or self._outlines.get(key) != now_outline:
             self._news[key] = now
         self._outlines[key] = now_outline

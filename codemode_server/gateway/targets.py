@@ -10,7 +10,7 @@ from codemode_server.catalog.resources import MODULE, Found
 from codemode_server.domain.errors import InvalidArguments
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.resources import PromptDefinition
-from codemode_server.domain.tools import Effect
+from codemode_server.domain.tools import Effect, ResultForm
 from codemode_server.gateway.arguments import check_arguments
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.names import READ_METHOD, READ_RESOURCE, Spellings, resource_names
@@ -37,9 +37,11 @@ class Upstreams(Protocol):
         progress: CallProgress,
         revision: int,
         definition: str,
+        form: ResultForm,
     ) -> Reply:
         """Call a tool by its raw names; what the upstream reports meanwhile is written to `progress`. `is_raw`: the
-        reply is the whole result as it came, also if it says that it is an error. `revision` is that of the
+        reply is the whole result as it came, also if it says that it is an error. `form`: that of the result, as far as
+        it is known. `revision` is that of the
         configuration under which the call was allowed, `definition` the digest of the tool's definition, empty for any.
 
         Raises:
@@ -204,6 +206,7 @@ async def send(
                 progress=progress,
                 revision=revision,
                 definition=tool.definition.digest,
+                form=tool.result_form,
             )
         case ResourceTarget(server, found):
             return await upstreams.read_resource(server.raw_name, found.uri, progress=progress, revision=revision)

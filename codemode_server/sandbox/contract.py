@@ -42,6 +42,8 @@ class Reply:
     * `{"type": "calls", "numbers": […]}` for a program that failed: those of its calls whose results are stored
 
     A lone block stands for its value."""
+    is_block_list: bool = False
+    """True if the value is a list of whose items each came as a text of its own."""
 
 
 ArgumentForms = Sequence[tuple[tuple[str | int, ...], Mapping[str, Any]]]

@@ -80,6 +80,8 @@ class Connection:
         self._connected_at = math.inf
         self._listing = self._build_listing()
         self._digests: dict[str, str] = {}
+        self.block_lists: set[tuple[str, str]] = set()
+        """Raw names and digests of the tools that have given a list as a block for each item."""
         self.requests = Requests(
             name,
             deps,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.tools import UpstreamListing, UpstreamState
+from codemode_server.domain.tools import ANY_FORM, ResultForm, UpstreamListing, UpstreamState
 from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Reply
@@ -63,14 +63,23 @@ class RoutedCalls:
         progress: CallProgress | None = None,
         revision: int | None = None,
         definition: str = "",
+        form: ResultForm = ANY_FORM,
     ) -> Reply:
-        """Call a tool. With `is_raw` the result is as the upstream sent it; an `isError` in it is not raised."""
+        """Call a tool, of whose results `form` is known. With `is_raw` the result is as the upstream sent it; an
+        `isError` in it is not raised."""
         with self._using(server) as connection:
-            read = raw_reply if is_raw else partial(to_reply, redactor=self._redactor())
-            params = {"name": tool, "arguments": arguments}
-            return await connection.requests.send(
+            redactor, lists, key = self._redactor(), connection.block_lists, (tool, definition)
+
+            def value_of(result: Any) -> Reply:
+                return to_reply(result, form=replace(form, is_list=True) if key in lists else form, redactor=redactor)
+
+            read, params = raw_reply if is_raw else value_of, {"name": tool, "arguments": arguments}
+            reply = await connection.requests.send(
                 "tools/call", params, f"tool {tool!r}", read, progress, revision, definition
             )
+            if reply.is_block_list:
+                lists.add(key)
+            return reply
 
     async def read_resource(
         self, server: str, uri: str, *, progress: CallProgress | None = None, revision: int | None = None

@@ -5,8 +5,9 @@ In this order:
 * `structuredContent`, of which a lone `{"result": x}` is `x`: SDKs wrap what is no object so. JSON in such an x is
   read, since tools that are declared to give a string often give that. Images and files that come with an object, and
   a text that is not the copy of an object or list, are `beside` it.
-* the text: `text_values` says what of it is read as a value. An embedded text that is all there is counts as one; it is
-  read as JSON where it is said to be JSON, or nothing is said.
+* the text: `text_values` says what of it is read as a value. A tool that gives lists (it declares one, or has sent a
+  block for each item) gives one for no item and for a lone one, too. An embedded text that is all there is counts as
+  one; it is read as JSON where it is said to be JSON, or nothing is said.
 * a list of blocks when there is an image, a file, a link or anything else beside text. An embedded text is a file then:
   it has a URI and a type of its own. A text that is a JSON object or array is one in there too.
 
@@ -24,34 +25,38 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from dataclasses import replace
 from functools import reduce
 from operator import getitem
 from typing import Any
 
 from codemode_server.domain.errors import ResultTooLarge, ToolFailed
 from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.tools import ANY_FORM, ResultForm
 from codemode_server.json_values import MAX_VALUES, is_nested_deeper, values_in
 from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams._embedded import embedded_files
 from codemode_server.upstreams._messages import MAX_VALUE_DEPTH
 from codemode_server.upstreams.repairs import as_flag, blocks, envelope_in, text_of
-from codemode_server.upstreams.text_values import are_too_much, parse_document, parse_text, parse_texts
+from codemode_server.upstreams.text_values import are_too_much, as_list, parse_document, parse_text, parse_texts
 
 ERROR_CHARACTERS = 2_000
 """An upstream's error text is cut after so many."""
 _MAX_ENVELOPES = 4
+_SCALARS = frozenset({"integer", "number", "boolean", "null"})
 _PROTOCOL_FIELDS = frozenset({"_meta", "isError", "resultType", "content", "structuredContent"})
 
 
-def to_reply(result: Any, *, redactor: Redactor = NO_SECRETS) -> Reply:
-    """The value in a `tools/call` result, as it came. The text of an error is masked by `redactor`, since it is cut.
+def to_reply(result: Any, *, form: ResultForm = ANY_FORM, redactor: Redactor = NO_SECRETS) -> Reply:
+    """The value in a `tools/call` result of a tool, of whose results `form` is known. The text of an error is masked by
+    `redactor`, since it is cut.
 
     Raises:
         ToolFailed: the result says that it is an error, or asks for something that is not there.
         ResultTooLarge: the value is nested too deep, or a list of too many values.
     """
-    reply = _to_reply(result, redactor)
+    reply = _to_reply(result, form, redactor)
     _check_depth(reply.value)
     return _with_embedded_files(reply)
 
@@ -93,7 +98,7 @@ def error_text(text: str, redactor: Redactor) -> str:
     return f"{text[:ERROR_CHARACTERS].rstrip()}… (cut; the server's message goes on)"
 
 
-def _to_reply(result: Any, redactor: Redactor, depth: int = 0) -> Reply:
+def _to_reply(result: Any, form: ResultForm, redactor: Redactor, depth: int = 0) -> Reply:
     if not isinstance(result, dict):
         return Reply(result)
     failure = failure_of(result, redactor)
@@ -115,22 +120,29 @@ def _to_reply(result: Any, redactor: Redactor, depth: int = 0) -> Reply:
         inner = (
             envelope_in(value) if isinstance(value, dict) and value.keys() & {"isError", "structuredContent"} else None
         )
-        return _to_reply(inner, redactor, depth + 1) if inner and depth < _MAX_ENVELOPES else _beside(value, items)
+        return (
+            _to_reply(inner, form, redactor, depth + 1) if inner and depth < _MAX_ENVELOPES else _beside(value, items)
+        )
     if not items:
         rest = {key: value for key, value in result.items() if key not in _PROTOCOL_FIELDS}
         if content is not None and not isinstance(content, list):
             return Reply(content)
         value = rest.get("toolResult", rest) if rest and content is None else None
         inner = envelope_in(value)
-        return _to_reply(inner, redactor, depth + 1) if inner and depth < _MAX_ENVELOPES else Reply(value)
+        if inner and depth < _MAX_ENVELOPES:
+            return _to_reply(inner, form, redactor, depth + 1)
+        return Reply(as_list(value, [], form) if form.is_list else value)
     texts = [text for text in map(text_of, items) if text is not None]
     if len(texts) == len(items):
         if are_too_much(texts) and all(text.lstrip()[:1] in ("{", "[") for text in texts):
             # As one text they would be no JSON, so a list would be another type from some length on.
             raise ResultTooLarge(f"the tool's result holds more than {MAX_VALUES:,} values; ask for less of it")
-        value = parse_texts(texts)
+        value = parse_texts(texts, form.scalars)
         inner = envelope_in(value)
-        return _to_reply(inner, redactor, depth + 1) if inner and depth < _MAX_ENVELOPES else Reply(value)
+        if inner and depth < _MAX_ENVELOPES:
+            return _to_reply(inner, form, redactor, depth + 1)
+        value = as_list(value, texts, form) if form.is_list else value
+        return Reply(value, is_block_list=isinstance(value, list) and len(texts) > 1)
     document = _document_of(items[0]) if len(items) == 1 else None
     if document is not None:
         return Reply(*document)
@@ -153,7 +165,8 @@ def _with_embedded_files(reply: Reply) -> Reply:
     """The same with the files that stand within its values as base64 named beside these."""
     if reply.encoding == "json":
         files = embedded_files(reply.value)
-        return Reply([{"type": "json", "value": reply.value, "beside": {"files": files}}], "blocks") if files else reply
+        shown = [{"type": "json", "value": reply.value, "beside": {"files": files}}]
+        return replace(reply, value=shown, encoding="blocks") if files else reply
     for block in reply.value:
         if block["type"] == "json" and (embedded := embedded_files(block["value"])):
             beside = block.setdefault("beside", {})
@@ -174,7 +187,7 @@ def _merged(value: JsonValue, files: list[dict[str, Any]], embedded: list[dict[s
 
 def _says_all(value: dict[str, Any] | list[Any], texts: list[str]) -> bool:
     """True if the texts add nothing to the value: they are its JSON, or one of its strings."""
-    read, said = parse_texts(texts), "\n".join(texts).strip()
+    read, said = parse_texts(texts, _SCALARS), "\n".join(texts).strip()
     is_field = (isinstance(it, str) and it.strip() == said for it in values_in(value))
     return read in (value, {"result": value}) or value in ([read], texts) or any(is_field)
 

@@ -2,11 +2,11 @@
 
 Read as JSON if it is an object or array, also in a Markdown fence that is all of the text, and as a list if each line
 is a JSON object; as Python if it is a list, tuple or dict of plain values as `repr` writes it (database servers answer
-so), with dates and times in it as ISO text, and decimals as numbers where a float holds them, else as text; as `true`,
-`false` or `null`; and as a number only if writing that number gives the same text again: `8` and `-1.5` are numbers,
-`00123`, `1.10`, `1e5` and `+49` stay the texts they are. A quoted `"text"` keeps its quotes: whether they belong to it
-can't be told. JSON with anything before or after it stays a text, or that would be lost; so does what would take too
-much memory or time to read.
+so), with dates and times in it as ISO text, and decimals as numbers where a float holds them, else as text. Everything
+else stays the text it is, also `42`, `true` and `null`, or the type of a result would change with its value: an id is
+an id. Only where the tool declares numbers or booleans and no text, such a text is read as one. `[ ]` is a checkbox and
+`(1)` is no tuple. JSON with anything before or after it stays a text, or that would be lost; so does what would take
+too much memory or time to read.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import ast
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
 from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.tools import ResultForm
 from codemode_server.json_values import MAX_VALUES, holds_too_many_values, is_nested_deeper
 from codemode_server.upstreams._messages import MAX_VALUE_DEPTH, without_surrogates
 
@@ -36,26 +37,55 @@ _REPR_TOKEN = re.compile(
     r"""|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<trailing_comma>,(?=\s*[\])}]))|(?P<mark>[\[\](){}:,]|\s+)"""
 )
 _AS_JSON = {"None": "null", "True": "true", "False": "false", "(": "[", ")": "]"}
-_NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 _FENCE = re.compile(r"```(?:json|JSON|jsonl|ndjson)?[ \t]*\r?\n")
 _VALUE_BEGINS = re.compile(r"\s*+[{\[(`]")
-_WORDS: dict[str, JsonValue] = {"true": True, "false": False, "null": None}
+_CHECKBOX = re.compile(r"\[[ \t]+\]")
+_MAX_SCALAR_CHARACTERS = 400
 _NO_VALUE = object()
 
 
-def parse_text(text: str) -> JsonValue:
-    """The value that `text` plainly is, by the rules in the module's docstring, else `text` itself."""
+def parse_text(text: str, scalars: Set[str] = frozenset()) -> JsonValue:
+    """The value that `text` plainly is, by the rules in the module's docstring, else `text` itself. `scalars`: the JSON
+    types that the tool declares in place of a text."""
     value = _parsed(text)
-    return text if value is _NO_VALUE else value
+    return parse_scalar(text, scalars) if value is _NO_VALUE else value
 
 
-def parse_texts(texts: list[str]) -> JsonValue:
+def parse_texts(texts: list[str], scalars: Set[str] = frozenset()) -> JsonValue:
     """The value of several texts: a list if each one is a value (SDKs send a list as a block for each item), else one
     text of all, by newlines."""
     if len(texts) == 1:
-        return parse_text(texts[0])
-    values = [] if are_too_much(texts) else [_parsed(text) for text in texts]
-    return "\n".join(texts) if not values or any(value is _NO_VALUE for value in values) else values
+        return parse_text(texts[0], scalars)
+    values = [] if are_too_much(texts) else [parse_text(text, scalars) for text in texts]
+    return "\n".join(texts) if not values or any(map(_is, values, texts)) else values
+
+
+def as_list(value: JsonValue, texts: list[str], form: ResultForm) -> JsonValue:
+    """A tool's value as the list that the tool gives, where `value` was read from `texts`; a message stays a text."""
+    if isinstance(value, list):
+        return value
+    if form.holds_texts and texts:
+        return [*texts]
+    if value is None or (isinstance(value, str) and (value.strip() in ("", "null") or _CHECKBOX.fullmatch(value))):
+        return []
+    return value if isinstance(value, str) else [value]
+
+
+def parse_scalar(text: str, scalars: Set[str]) -> JsonValue:
+    """The number, boolean or null that a text is as JSON if it is of these types, else the text."""
+    if not scalars or len(text) > _MAX_SCALAR_CHARACTERS or text.strip()[:1] in ('"', "N", "I"):
+        return text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    kinds = {bool: {"boolean"}, int: {"integer", "number"}, float: {"number"}, type(None): {"null"}}
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    return value if is_finite and scalars & kinds.get(type(value), set()) else text
+
+
+def _is(value: JsonValue, text: str) -> bool:
+    return value is text
 
 
 def are_too_much(texts: list[str]) -> bool:
@@ -73,24 +103,17 @@ def _parsed(text: str) -> Any:
     if len(text) > _LONG_CHARACTERS and not _VALUE_BEGINS.match(text):
         return _NO_VALUE
     stripped = text.strip()
-    if stripped in _WORDS:
-        return _WORDS[stripped]
-    if stripped[:1] in ("{", "[", "("):
+    if stripped[:1] in ("{", "[", "(") and not _CHECKBOX.fullmatch(stripped):
         value = _parsed_json(stripped)
         return _parsed_repr(stripped) if value is _NO_VALUE else value
     if fence := _FENCE.match(stripped):
         inner, closing, after = stripped[fence.end() :].partition("\n```")
         return _parsed_json(inner.strip()) if closing and not after.strip() else _NO_VALUE
-    if _NUMBER.fullmatch(stripped):
-        number = float(stripped) if "." in stripped else int(stripped)
-        return number if str(number) == stripped else _NO_VALUE
     return _NO_VALUE
 
 
 def _parsed_json(text: str) -> Any:
-    if text[:1] not in ("{", "["):
-        return _NO_VALUE
-    if _is_too_much(text):
+    if text[:1] not in ("{", "[") or _is_too_much(text):
         return _NO_VALUE
     try:
         value = json.loads(text)
@@ -130,6 +153,8 @@ def _repr_as_json(text: str) -> str:
     """Rewrite what `repr` makes of lists, tuples and dicts of plain values as JSON: linear, where `ast` is not. Raises
     `ValueError`: there is something else in it."""
     written: list[str] = []
+    commas: list[bool] = []
+    """For each open bracket, whether there was a comma in it: `(1)` is no tuple."""
     place = 0
     # Not finditer: it goes on past what does not match, and takes quadratic time over quotes that are never closed.
     while token := _REPR_TOKEN.match(text, place):
@@ -139,7 +164,15 @@ def _repr_as_json(text: str) -> str:
             written.append(json.dumps(ast.literal_eval(found) if "\\" in found else found[1:-1]))
         elif kind == "object":
             written.append(json.dumps(_plain(found)))
-        elif kind != "trailing_comma":
+        elif found in ("(", "[", "{"):
+            commas.append(found != "(")
+        elif found in (")", "]", "}") and not (commas and commas.pop()):
+            raise ValueError("brackets of no tuple, list or dict")
+        elif found == "," and commas:
+            commas[-1] = True
+        if kind in ("string", "object"):
+            continue
+        if kind != "trailing_comma":
             written.append(_AS_JSON.get(found, found))
     if place != len(text):
         raise ValueError("not only lists, tuples and dicts of plain values")

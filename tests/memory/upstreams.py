@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from codemode_server.domain.tools import ANY_FORM, ResultForm
 from codemode_server.sandbox.contract import Reply
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class MemoryUpstreams:
         progress: CallProgress,
         revision: int,
         definition: str = "",
+        form: ResultForm = ANY_FORM,
     ) -> Reply:
         reply = await self._reply(server, tool, arguments)
         is_whole = not is_raw or (isinstance(reply.value, dict) and "content" in reply.value)

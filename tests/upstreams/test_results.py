@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from codemode_server.domain.errors import ResultTooLarge, ToolFailed
+from codemode_server.domain.tools import ResultForm
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams.results import resource_reply, to_reply
 from codemode_server.upstreams.text_values import parse_text
@@ -23,10 +24,6 @@ def texts(*blocks: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("8", 8),
-        ("-1.5", -1.5),
-        ("true", True),
-        ("null", None),
         ('{"a": [1]}', {"a": [1]}),
         (" [1, 2]\n", [1, 2]),
         ("[{'a': 1, 'b': None}]", [{"a": 1, "b": None}]),
@@ -65,6 +62,7 @@ def test_what_databases_hold_beside_plain_values_is_read_from_repr_too() -> None
 @pytest.mark.parametrize(
     "text",
     [
+        *("8", "-1.5", " 42 ", "true", "null", "(1)", "(None)", "()", "[(1)]", "[ ]", "[\t]"),
         "00123",
         "[datetime.date(2026, 13, 1)]",
         "[datetime.date(2026, 1, 1, x=3)]",
@@ -117,7 +115,6 @@ def test_a_text_that_would_lose_something_stays_a_text(text: str) -> None:
         ({"structuredContent": {"result": "00123"}}, "00123"),
         ({"structuredContent": {"result": "8"}}, "8"),
         ({"structuredContent": {"content": "[1]"}}, {"content": "[1]"}),
-        (texts('{"a": 1}', '{"a": 2}'), [{"a": 1}, {"a": 2}]),  # SDKs send a list as a block for each item
         (texts("1", "two"), "1\ntwo"),
         ({"foo": 1, "_meta": {}}, {"foo": 1}),  # off the schema
         ({"toolResult": [1]}, [1]),
@@ -127,6 +124,33 @@ def test_a_text_that_would_lose_something_stays_a_text(text: str) -> None:
 )
 def test_a_result_is_the_value_in_it(result: Any, value: Any) -> None:
     assert to_reply(result) == Reply(value)
+
+
+NUMBERS = ResultForm(scalars=frozenset({"integer"}))
+ROWS, NAMES = ResultForm(is_list=True), ResultForm(is_list=True, holds_texts=True)
+COUNTS = ResultForm(is_list=True, scalars=frozenset({"number", "null"}))
+
+
+@pytest.mark.parametrize(
+    ("form", "blocks", "value"),
+    [
+        (NUMBERS, ["42"], 42),
+        (NUMBERS, ["4.5"], "4.5"),
+        (NUMBERS, ["none found"], "none found"),
+        (ResultForm(scalars=frozenset({"boolean", "null"})), ["null"], None),
+        (ROWS, ['{"id": 1}', '{"id": 2}'], [{"id": 1}, {"id": 2}]),
+        (ROWS, ['{"id": 1}'], [{"id": 1}]),
+        *((ROWS, blocks, []) for blocks in ([], [""], ["[]"], ["[ ]"], ["null"])),
+        (ROWS, ['[{"id": 1}]'], [{"id": 1}]),
+        (ROWS, ["no rows match"], "no rows match"),
+        *((NAMES, names, names) for names in ([], ["a"], ["a", "7"], ["null"])),
+        (NAMES, ['["a", "b"]'], ["a", "b"]),
+        *((COUNTS, [str(number) for number in numbers], numbers) for numbers in ([], [1], [1, 2.5])),
+    ],
+)
+def test_texts_are_read_as_the_tool_declares_or_has_given_them(form: ResultForm, blocks: list[str], value: Any) -> None:
+    found = to_reply(texts(*blocks), form=form)
+    assert (found.value, found.is_block_list) == (value, len(blocks) > 1)
 
 
 def test_a_list_of_too_many_values_is_a_failure_and_no_text() -> None:

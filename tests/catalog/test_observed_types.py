@@ -43,6 +43,19 @@ def returned(*values: Any) -> str:
     return str(after(seen(values)).returned.type)
 
 
+@pytest.mark.parametrize(
+    ("lone", "kind"),
+    [({"id": 1}, "list[ListIssuesResult]"), (None, "list[ListIssuesResult]"), ("none", "list[ListIssuesResult] | str")],
+)
+def test_a_tool_that_sent_a_block_for_each_item_gives_lists_also_of_one_and_of_none(lone: Any, kind: str) -> None:
+    blocks = observe({}, [{"id": 1}, {"id": 2}], "json", is_block_list=True)
+    found = Observed.from_json(seen([lone]).merged(blocks).to_json())
+    assert found is not None
+    tool = after(found)
+    assert (str(tool.returned.type), tool.result_form.is_list) == (kind, True)
+    assert not after(seen([lone, [{"id": 1}]])).result_form.is_list, "a list in one text may be one of several forms"
+
+
 class TestTheWholeText:
     def test_of_a_tool_that_gave_records(self) -> None:
         issue = {"number": 1, "title": "x", "user": {"login": "a"}, "labels": [{"name": "b"}], "milestone": None}

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from codemode_server.catalog.json_schema import Flat, Members, Parameter, SchemaReader, members_of, parameters_of
+from codemode_server.catalog.json_schema import Parameter, ToolInput, tool_input
 from codemode_server.catalog.naming import server_names, tool_names
 from codemode_server.catalog.nearest_names import mistyped_names, nearest_servers, nearest_tools
 from codemode_server.catalog.observed import Observed, ToolKey, schemas_digest
 from codemode_server.catalog.resources import MODULE, Resource, ServerResources
 from codemode_server.catalog.returns import ReturnType, result_form
-from codemode_server.catalog.schema_dialects import readable_schema
-from codemode_server.catalog.stubs import InputOfTool, Stub, stub_of
+from codemode_server.catalog.stubs import Stub, stub_of
 from codemode_server.catalog.summaries import NO_SHARED_OPENINGS, SharedOpenings, deprecation, tool_summary
 from codemode_server.catalog.untrusted import first_sentence, joined_within, last_lines, one_line
 from codemode_server.domain.errors import UnknownTool
@@ -70,19 +69,14 @@ class Tool:
         return f"from servers.{self.server} import {self.name}"
 
     @cached_property
+    def input(self) -> ToolInput:
+        """Its arguments as stubs and checks read them."""
+        return tool_input(self.definition.input_schema)
+
+    @property
     def parameters(self) -> tuple[Parameter, ...]:
         """In the order of the signature."""
-        return parameters_of(self.members)
-
-    @cached_property
-    def input_schema(self) -> Flat:
-        """The schema of its arguments as stubs and checks read it."""
-        return readable_schema(self.definition.input_schema)
-
-    @cached_property
-    def members(self) -> Members:
-        """The arguments that the schema declares."""
-        return members_of(SchemaReader(self.input_schema), self.input_schema)
+        return self.input.parameters
 
     @cached_property
     def summary(self) -> str:
@@ -96,8 +90,7 @@ class Tool:
 
     @cached_property
     def stub(self) -> Stub:
-        arguments = InputOfTool(self.input_schema, self.parameters, self.members)
-        return stub_of(self.server, self.name, self.definition, arguments, self.observed, self.summary)
+        return stub_of(self.server, self.name, self.definition, self.input, self.observed, self.summary)
 
     @property
     def returned(self) -> ReturnType:

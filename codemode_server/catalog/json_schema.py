@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codemode_server.catalog.naming import parameter_names
-from codemode_server.catalog.schema_dialects import target_of
+from codemode_server.catalog.schema_dialects import readable_schema, target_of
 from codemode_server.catalog.untrusted import is_small, one_line, short_repr
 
 Flat = dict[str, Any]
@@ -219,14 +219,25 @@ class Parameter:
     """Its schema; untrusted."""
 
 
-def parameters_of(members: Members) -> tuple[Parameter, ...]:
-    """Required parameters first, each group in the order of the schema; positional arguments follow this order."""
+@dataclass(frozen=True, slots=True)
+class ToolInput:
+    """The arguments of a tool."""
+
+    schema: Flat
+    """Its input schema, rewritten by `schema_dialects`."""
+    members: Members
+    parameters: tuple[Parameter, ...]
+    """Required ones first, each group in the order of the schema; positional arguments follow this order."""
+
+
+def tool_input(input_schema: object) -> ToolInput:
+    """The arguments that an upstream's schema declares."""
+    schema = readable_schema(input_schema)
+    members = members_of(SchemaReader(schema), schema)
     names = parameter_names(members.schemas)
-    parameters = [
-        Parameter(names[raw], raw, raw in members.required, schema) for raw, schema in members.schemas.items()
-    ]
+    parameters = [Parameter(names[raw], raw, raw in members.required, it) for raw, it in members.schemas.items()]
     parameters.sort(key=lambda parameter: not parameter.is_required)
-    return tuple(parameters)
+    return ToolInput(schema, members, tuple(parameters))
 
 
 def facts_of(flat: Flat, said: str, *, has_values: bool) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from codemode_server.catalog.json_schema import Flat, Members, Parameter
+from codemode_server.catalog.json_schema import Parameter, ToolInput
 from codemode_server.catalog.observed import Observed
 from codemode_server.catalog.returns import ReturnType, return_type
 from codemode_server.catalog.schema_types import PyType, TypeWriter
@@ -45,20 +45,11 @@ class Stub:
     """Key and type of the fields of each class; `?` follows a key that may be missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputOfTool:
-    """The arguments of a tool: its readable schema, and what it declares."""
-
-    schema: Flat
-    parameters: tuple[Parameter, ...]
-    members: Members
-
-
 def stub_of(
     server: str,
     name: str,
     definition: ToolDefinition,
-    given: InputOfTool,
+    given: ToolInput,
     observed: Observed | None = None,
     summary: str = "",
 ) -> Stub:

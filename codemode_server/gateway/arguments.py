@@ -74,7 +74,7 @@ def _unknown_and_missing(tool: Tool, arguments: dict[str, Any]) -> list[str]:
         for parameter in tool.parameters
         if parameter.is_required and parameter.raw_name not in arguments
     ]
-    if not tool.members.is_open:
+    if not tool.input.members.is_open:
         free = [parameter for parameter in tool.parameters if parameter.raw_name not in arguments]
         for name in arguments:
             if len(problems) > _MAX_PROBLEMS:  # a million wrong names are not worth a million hints
@@ -100,7 +100,7 @@ def _schema_problems(tool: Tool, arguments: dict[str, Any], *, beside_others: bo
         errors = validator.evolve(format_checker=_Deadline(_MAX_CHECKING_SECONDS)).iter_errors(arguments)
         if beside_others:
             errors = (error for error in errors if list(error.absolute_schema_path)[:1] == ["properties"])
-        reader = SchemaReader(tool.input_schema)
+        reader = SchemaReader(tool.input.schema)
         return list(dict.fromkeys(in_words(error, reader) for error in _first(errors, _MAX_PROBLEMS + 1)))
     except Exception:  # noqa: BLE001 - a hostile schema can break the validator; the call is sent unchecked then
         return []
@@ -134,7 +134,7 @@ _Check = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 def _validator(tool: Tool) -> Any:
     from referencing import Registry
 
-    return _checker()(tool.input_schema, registry=Registry())
+    return _checker()(tool.input.schema, registry=Registry())
 
 
 @lru_cache(maxsize=1)

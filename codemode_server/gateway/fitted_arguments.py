@@ -37,8 +37,8 @@ def fitted_arguments(tool: Tool, arguments: dict[str, Any], forms: Iterable[tupl
     known = {tuple(path): form for path, form in forms}
     if not known and not _may_change(arguments):
         return arguments
-    fit = _Fit(SchemaReader(tool.input_schema), known)
-    return fit.members(arguments, tool.members, tool.input_schema, (), 0)
+    fit = _Fit(SchemaReader(tool.input.schema), known)
+    return fit.members(arguments, tool.input.members, tool.input.schema, (), 0)
 
 
 def fitted_value(value: Any, schema: object, forms: Mapping[Path, Forms]) -> Any:

@@ -31,7 +31,7 @@ def arguments_to_send(target: CallTarget, arguments: dict[str, Any], known: Mapp
     values = values_of(known)
     sent: dict[str, Any] = with_values(arguments, values)
     if isinstance(target, ToolTarget):
-        schema = target.tool.input_schema
+        schema = target.tool.input.schema
     elif isinstance(target, PromptTarget):
         schema = _PROMPT_SCHEMA
     else:

@@ -11,9 +11,10 @@ import ast
 import json
 import re
 import textwrap
-import warnings
 from collections.abc import Callable
 from typing import Any
+
+from codemode_server.executions.preflight.reading import parsed
 
 _MAX_CHARACTERS = 16 * 1024
 """Longer texts are left alone: the repairs read them several times."""
@@ -22,7 +23,7 @@ _INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"
 _SPACES = "\xa0\u2002\u2003\u2009\u202f\u3000"
 _SUSPICIOUS = re.compile(
     rf"\A\s*(?:[`~<{{\"']|>>>|python|py\b)|\A[ \t\n]|\npython\s*\Z|```|~~~|\A[^\n]*\\n[^\n]*\s*\Z|[(=][ ]?\\[\"n]"
-    rf"|&[a-z]+;|\A[^\n]*[^\n:(\[{{,\\]\r?\n[ \t]+\S|[(=\[,{{:][ ]?[“”‘’]|\A[“‘]|[{_INVISIBLE}{_SPACES}]",
+    rf"|\A[^\n]*[^\n:(\[{{,\\]\r?\n[ \t]+\S|[(=\[,{{:][ ]?[“”‘’]|\A[“‘]|[{_INVISIBLE}{_SPACES}]",
     re.IGNORECASE,
 )
 """Matches each text that a repair below may change; nothing else is parsed."""
@@ -43,9 +44,9 @@ _LABEL_AT_END = re.compile(r"\n[ \t]*python\s*\Z", re.IGNORECASE)
 _PYTHON = ("", "python", "python3", "py", "py3", "python-repl", "pycon", "ipython", "tool_code", "code")
 _CODE_KEYS = ("code", "program", "script", "python", "source")
 _ARGUMENT_KEYS = ("arguments", "args", "input", "params", "parameters")
-_REMARKS = {"description", "language", "lang", "name", "tool", "type", "id", "title"}
-"""Keys beside the program that change nothing about it; with any other, such as `dry_run`, the object is no program."""
-_ENTITIES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&apos;": "'", "&amp;": "&"}
+_REMARKS = {"description", "language", "lang"}
+"""Keys beside the program that change nothing about it; with another, such as `dry_run` or the name of a tool, the
+object is no program."""
 
 
 def may_hold_program(text: str) -> bool:
@@ -71,9 +72,7 @@ def as_python(text: str) -> str:
 def _parsed(text: str) -> ast.Module | None:
     """The syntax tree, or None if there is none, or nothing in it."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an invalid escape in the program is no news for our log
-            tree = ast.parse(text)
+        tree = parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return tree if tree.body else None
@@ -93,16 +92,9 @@ def _acts(text: str) -> bool:
     tree = _parsed(text)
     if tree is None:
         return False
-    nodes = list(ast.walk(tree))
-    is_sum = (
-        " " in text
-        and any(isinstance(it, ast.BinOp) for it in nodes)
-        and not any(isinstance(it, ast.Name) for it in nodes)
-    )
-    return is_sum or any(
-        isinstance(it, (ast.Call, ast.Await)) or (isinstance(it, ast.stmt) and not isinstance(it, ast.Expr))
-        for it in nodes
-    )
+    kinds = {type(node) for node in ast.walk(tree)} - {ast.Module, ast.Expr}
+    is_sum = " " in text and ast.BinOp in kinds and ast.Name not in kinds
+    return is_sum or any(issubclass(kind, (ast.Call, ast.Await, ast.stmt)) for kind in kinds)
 
 
 def _from_json(text: str) -> str | None:
@@ -114,7 +106,7 @@ def _from_json(text: str) -> str | None:
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
     while isinstance(value, dict):
-        rest = {key for key in value if key not in _REMARKS}
+        rest = {key for key, it in value.items() if key not in _REMARKS and it != "execute_code"}
         value = value[rest.pop()] if len(rest) == 1 and rest <= {*_CODE_KEYS, *_ARGUMENT_KEYS} else None
     return value if isinstance(value, str) else None
 
@@ -184,13 +176,7 @@ def _with_plain_quotes(text: str) -> str:
     return _outside_of_strings("[“”][^“”\n]*[“”]|[‘’][^‘’\n]*[‘’]", quoted, text)
 
 
-def _without_entities(text: str) -> str:
-    for entity, character in _ENTITIES.items():
-        text = text.replace(entity, character)
-    return text
-
-
 _REPAIRS: tuple[Callable[[str], str | None], ...] = (
     *(_without_invisible, _without_tags, _from_fences, _from_json, _without_prompts, _without_label, _flush_left),
-    *(_unescaped, _with_plain_quotes, _without_entities),
+    *(_unescaped, _with_plain_quotes),
 )

@@ -283,10 +283,10 @@ services = os.listdir('/servers/')
 print('Available:', services)
 
 # Phase 2: Narrow down to relevant service
-drive_tools = os.listdir('/servers/google_drive/')
+drive_tools = os.listdir('/servers/google-drive/')
 
 # Phase 3: Load only needed tool definition
-tool_def = open('/servers/google_drive/get_document.py').read()
+tool_def = open('/servers/google-drive/get_document.py').read()
 """
 
 

@@ -49,7 +49,7 @@ GUESSES = {
     "import requests": "from servers.web import fetch_page",
 }
 OTHERS = {
-    "list_dir('servers')": "in a program: import servers; dir(servers) or dir(servers.<name>)",
+    "list_dir('servers')": "list_dir is a tool beside execute_code; in a program: import servers; dir(servers), dir",
     "from servers import read_tool": "in a program: help(<tool>)",
     "execute_code('1')": "a program runs no other one",
     "from mcp import ClientSession": "tools are functions: from servers.<server> import <tool>",

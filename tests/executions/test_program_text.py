@@ -64,6 +64,7 @@ def test_quotes_and_line_ends_within_texts_stay(text: str) -> None:
     [
         *("x = 1 +", "'hello'", '"2026-11-29"', '{"code": "abc"}', '{"a": 1}', '"""Doc."""\nsay(1)', "say('a\\nb'"),
         *("x = '''\n```\nsay(1)\n```\n''' +", 'x = "“quoted”"\nx', '{"code": "say(1)", "dry_run": true}'),
+        *('{"tool": "db.run", "arguments": {"code": "say(1)"}}', "say('a') # ```"),
         *("", "```python\n```", "ls -la", "```json\n{}\n```", "if a:\n    b(\n", "python = 1\npython"),
     ],
 )

@@ -28,8 +28,10 @@ _NOT_A_WORD = re.compile(r"[\W_]")
 _MAX_IMPORTS = 3
 _MAX_WORDS = 200
 _META_TOOLS = {
-    "list_dir": "list_dir is a tool, not a function; in a program: import servers; dir(servers) or dir(servers.<name>)",
-    "read_tool": "read_tool is a tool, not a function; in a program: help(<tool>)",
+    "list_dir": (
+        "list_dir is a tool beside execute_code; in a program: import servers; dir(servers), dir(servers.<server>)"
+    ),
+    "read_tool": "read_tool is a tool beside execute_code; in a program: help(<tool>)",
     "execute_code": "a program runs no other one; write its lines here",
 }
 _INSTEAD = {

@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # imported with the first program: a host waits for its hands
 logger = logging.getLogger(__name__)
 
 _Made = TypeVar("_Made")
+_NAMING_TOOLS = ("servers", "codemode", "client", "mcp", "tool", "call")
+"""A program with none of these can hardly name a tool, so it does not wait for the first listing of the servers."""
 _MAX_SHOWN = 5
 _MAX_LOOKED_AT = 100
 _LARGE = 2 * 1024
@@ -114,7 +116,7 @@ class Preflight(OwnsTasks):
         if strictness == "none":
             return Checked()
         try:
-            if "servers" in code or "codemode" in code or "client" in code:
+            if any(word in code for word in _NAMING_TOOLS):
                 await self._listed()
             async with self._turn if len(code) > _LARGE else nullcontext():
                 found, imports = await self._findings(code, context)

@@ -55,12 +55,12 @@ class SkillFiles:
             if not isinstance(file, int) and (name := self.name_of(file)):
                 return self.open(name, mode)
             if isinstance(file, (str, os.PathLike)) and (tool := _TOOLS.fullmatch(os.fspath(file))):
-                return io.StringIO(self._source(tool[1].replace("/", ".")))
+                return io.StringIO(self._source(_module(tool[1])))
             return _open(_real(file), mode, *arguments, **options)
 
         def listdir_but_tools(path: Any = ".") -> list[str]:
             package = _PACKAGES.fullmatch(path if isinstance(path, str) else str(path))
-            return self._listed(package[1].replace("/", ".")) if package else listdir(_real(path))
+            return self._listed(_module(package[1])) if package else listdir(_real(path))
 
         def mkdir_but_skills(path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
             if dir_fd is not None:
@@ -145,6 +145,11 @@ def _absolute(path: Any) -> str:
         return os.path.abspath(text) if "skills" in text or not text.strip("./") else ""  # noqa: PTH100 - no links
     except (TypeError, ValueError):
         return ""
+
+
+def _module(path: str) -> str:
+    """The module of a path below /servers; `google-drive` is the folder of `google_drive`, too."""
+    return path.replace("/", ".").replace("-", "_")
 
 
 def _real(path: Any) -> Any:

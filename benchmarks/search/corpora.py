@@ -27,6 +27,9 @@ OWN = "own"
 """Queries as models write them, over the tools of 35 real servers."""
 LATER = "later"
 """More of the same, written when the search was nearly done."""
+EVERYDAY = "everyday"
+"""Queries in everyday words, mostly none of the tool; nothing was tuned on those of kind `verify`."""
+_FILES = {OWN: "queries.jsonl", LATER: "later.jsonl", EVERYDAY: "everyday.jsonl"}
 
 _NAMES = """
     @antv__mcp-server-chart=chart @azure__mcp=azure @coo-quack__calc-mcp=calc @cyanheads__git-mcp-server=cyanheads-git
@@ -83,8 +86,8 @@ def corpus(name: str) -> Corpus:
     Raises:
         Missing: it is not here.
     """
-    if name in (OWN, LATER):
-        return Corpus(name, toolsets(), own_queries("queries.jsonl" if name == OWN else "later.jsonl"))
+    if name in _FILES:
+        return Corpus(name, toolsets(), own_queries(_FILES[name]))
     folder = RETRIEVAL / name
     if not folder.exists():
         raise Missing(f"no set {name} in {RETRIEVAL}")

@@ -27,10 +27,11 @@ _KINDS = {
     "search": "search find query seek discover lookup locate filter",
     "create": """create add make new insert generate build register provision compose write draft initialize schedule
         book install save""",
-    "update": "update edit modify change set alter patch adjust rename replace configure move assign enable put",
-    "delete": "delete remove drop erase destroy clear purge uninstall cancel disable unset",
+    "update": """update edit modify change set alter patch adjust rename replace configure move assign enable put reset
+        restore revert switch transfer undo""",
+    "delete": "delete remove drop erase destroy clear purge uninstall cancel disable unset forget",
     "send": "send post publish share reply forward notify submit upload",
-    "run": "run execute invoke launch trigger start play",
+    "run": "run execute invoke launch trigger start stop play connect navigate restart resume retry",
     "check": """check verify validate diagnose monitor analyze analyse detect investigate assess compare audit scan
         evaluate test inspect""",
     "convert": """convert transform translate transcribe calculate compute parse format encode decode extract summarize
@@ -39,9 +40,9 @@ _KINDS = {
 }
 _KINDS_IN_NAMES = {
     "create": "commit clone fork record stage upload",
-    "update": "checkout format merge pull push rebase reset restore revert switch sync transfer",
+    "update": "checkout format merge pull push rebase sync",
     "send": "broadcast dial",
-    "run": "click connect drag fill navigate press restart resume retry trigger type",
+    "run": "click drag fill press trigger type",
 }
 """Verbs in names of tools that are nouns in most queries; used to classify tools, not queries."""
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}

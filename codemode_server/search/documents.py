@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.catalog.naming import words
@@ -13,7 +13,7 @@ from codemode_server.domain.skills import Skill
 
 Findable = Tool | Skill
 
-_NESTED = 2
+_MAX_DEPTH = 5
 _DESCRIPTION_CHARACTERS = 4_000
 _NOTES_CHARACTERS = 3_000
 _ABOUT_CHARACTERS = 1_500
@@ -62,20 +62,23 @@ class Fields:
     parameters: tuple[str, ...]
     """Names of the parameters and of their nested properties."""
     notes: str
-    """Descriptions of the parameters and their allowed values."""
+    """Descriptions of the parameters."""
+    values: tuple[str, ...] = ()
+    """Allowed values of the parameters: what one tool can do (`start`, `restart`) is often told only there."""
 
 
 def fields_of(thing: Findable) -> Fields:
     if isinstance(thing, Skill):
         return Fields(thing.name, "", thing.summary, (), " ".join(thing.tools))
     definition = thing.definition
-    names, notes = _parameter_texts(definition.input_schema)
+    texts = _parameter_texts(definition.input_schema)
     return Fields(
         definition.name,
         definition.title or "",
         definition.description[:_DESCRIPTION_CHARACTERS],
-        names,
-        " ".join(notes)[:_NOTES_CHARACTERS],
+        tuple(texts.names),
+        " ".join(texts.descriptions)[:_NOTES_CHARACTERS],
+        tuple(texts.values),
     )
 
 
@@ -111,28 +114,36 @@ def _is_same(one: Findable, other: Findable) -> bool:
     return one == other
 
 
-def _parameter_texts(schema: object) -> tuple[tuple[str, ...], list[str]]:
-    names: list[str] = []
-    notes: list[str] = []
-    level = [schema]
-    for _ in range(1 + _NESTED):
+class _ParameterTexts(NamedTuple):
+    names: list[str]
+    descriptions: list[str]
+    values: list[str]
+
+
+def _parameter_texts(schema: object) -> _ParameterTexts:
+    texts = _ParameterTexts([], [], [])
+    definitions: dict[str, Any] = {}
+    if isinstance(schema, dict):
+        definitions = next((schema[key] for key in ("$defs", "definitions") if isinstance(schema.get(key), dict)), {})
+    level: list[object] = [schema]
+    for depth in range(_MAX_DEPTH):
         inner: list[object] = []
         for one in level[:200]:
-            properties = one.get("properties") if isinstance(one, dict) else None
-            if not isinstance(properties, dict):
+            if not isinstance(one, dict):
                 continue
-            for name, schema in properties.items():
-                names.append(str(name)[:100])
-                if isinstance(schema, dict):
-                    notes += [text[:600] for text in _notes(schema)]
-                    inner += [schema, schema.get("items")]
+            described, values, named = one.get("description"), one.get("enum"), one.get("properties")
+            if depth and isinstance(described, str):
+                texts.descriptions.append(described[:600])
+            values = values if isinstance(values, list) else [one.get("const")]
+            texts.values.extend(value[:100] for value in values[:30] if isinstance(value, str))
+            if isinstance(named, dict):
+                texts.names.extend(str(name)[:100] for name in named)
+                inner += named.values()
+            inner += [one.get("items"), definitions.get(str(one.get("$ref")).rpartition("/")[2])]
+            inner += [branch for key in ("anyOf", "oneOf", "allOf") for branch in _listed(one.get(key))]
         level = inner
-    return tuple(names[:400]), notes[:400]
+    return _ParameterTexts(*(some[:400] for some in texts))
 
 
-def _notes(schema: dict[str, Any]) -> Iterator[str]:
-    description, values = schema.get("description"), schema.get("enum")
-    if isinstance(description, str):
-        yield description
-    if isinstance(values, list):
-        yield " ".join(value for value in values[:30] if isinstance(value, str))
+def _listed(branches: object) -> list[object]:
+    return branches if isinstance(branches, list) else []

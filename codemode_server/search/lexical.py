@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,6 +25,15 @@ Scores = NDArray[np.float32]
 
 _K1, _B = 1.5, 0.7
 _SYNONYM_WEIGHT = 0.4
+_NEAR_WEIGHT = 1.4
+"""The same for words that are near in meaning, times their nearness."""
+
+Related = Callable[[str], Mapping[str, float]]
+"""Returns the terms that count instead of a term, with their share of its weight."""
+
+
+def nothing_related(term: str) -> Mapping[str, float]:
+    return {}
 
 
 class _Field(NamedTuple):
@@ -37,6 +46,7 @@ _NAME = _Field(5.0, 4.0)
 _SERVER = _Field(2.0, 5.0)
 _DESCRIPTION = _Field(1.0, 25.0)
 _PARAMETERS = _Field(0.5, 12.0)
+_VALUES = _Field(0.5, 12.0)
 _NOTES = _Field(0.25, 60.0)
 
 _FEW = 300
@@ -107,19 +117,29 @@ class _Columns:
         """All terms that are stems."""
         return [term for term in self._numbers if term[0] not in "=^"]
 
-    def scores(self, asked: Mapping[str, float], *, with_synonyms: bool) -> Scores:
-        """The BM25 score of each document."""
+    @property
+    def words(self) -> list[str]:
+        """All literal words of letters."""
+        return [term[1:] for term in self._numbers if term[0] == "=" and len(term) > 2 and term[1:].isalpha()]
+
+    def scores(self, queries: Sequence[Mapping[str, float]], related: Related) -> Scores:
+        """The BM25 score of each document, a row for each query."""
+        of_term = {term: self._scores_of(term, related) for asked in queries for term in asked}
+        rows = np.zeros((len(queries), self.total), np.float32)
+        for row, asked in zip(rows, queries, strict=True):
+            for term, weight in asked.items():
+                row += weight * of_term[term]
+        return rows
+
+    def _scores_of(self, term: str, related: Related) -> Scores:
+        """The score for one term. A document without it gets the best score of the related terms."""
         scores: Scores = np.zeros(self.total, np.float32)
-        for term, weight in asked.items():
-            documents, impacts = self.of(term)
-            scores[documents] += weight * _rarity(len(documents), self.total) * impacts
-            if with_synonyms and (others := synonyms(term)):
-                best: Scores = np.zeros(self.total, np.float32)
-                for other in others:
-                    holders, theirs = self.of(other)
-                    best[holders] = np.maximum(best[holders], _rarity(len(holders), self.total) * theirs)
-                best[documents] = 0
-                scores += weight * _SYNONYM_WEIGHT * best
+        for other, share in related(term).items():
+            documents, impacts = self.of(other)
+            rarity = share * _rarity(len(documents), self.total)
+            scores[documents] = np.maximum(scores[documents], rarity * impacts)
+        documents, impacts = self.of(term)
+        scores[documents] = _rarity(len(documents), self.total) * impacts
         return scores
 
 
@@ -179,13 +199,23 @@ class LexicalIndex:
         """The kind of each thing, from `actions`."""
         self._segments = _Columns([_Postings([segment.about for segment in segments])], [0], len(segments))
 
-    def scores(self, query: str, *, may_be_name: bool = False) -> Scores:
-        """The score of each thing; 0 if no word matches. With `may_be_name`, a thing whose name is the whole query gets
-        a bonus; a part of a query (`diffs`) is rarely the name of a tool."""
-        asked = self._asked(query)
-        if may_be_name:
-            asked[name_term(query)] = 1.0
-        return self._things.scores(asked, with_synonyms=True)
+    @property
+    def words(self) -> list[str]:
+        """All words of letters in lower case."""
+        return self._things.words
+
+    def scores(self, queries: Sequence[str], near: Related = nothing_related) -> Scores:
+        """The score of each thing, a row for each query; 0 if no word matches, nor a synonym, nor a stem that is `near`
+        a word. A thing whose name is the whole first query gets a bonus; a part of it (`diffs`) is rarely a name."""
+
+        def related(term: str) -> Mapping[str, float]:
+            if term[0] == "=":
+                return {other: _NEAR_WEIGHT * share for other, share in near(term[1:]).items()}
+            return dict.fromkeys(synonyms(term), _SYNONYM_WEIGHT)
+
+        asked = [self._asked(query) for query in queries]
+        asked[0][name_term(queries[0])] = 1.0
+        return self._things.scores(asked, related)
 
     def _asked(self, query: str) -> dict[str, float]:
         """The terms of a query, with corrections for words that nothing has."""
@@ -213,7 +243,8 @@ class LexicalIndex:
 
     def segment_scores(self, query: str) -> Scores:
         """The score of each segment as a whole."""
-        return self._segments.scores(query_terms(query), with_synonyms=False)
+        scores: Scores = self._segments.scores([query_terms(query)], nothing_related)[0]
+        return scores
 
 
 def _weighted(fields: Fields, named: list[str]) -> dict[str, float]:
@@ -223,6 +254,7 @@ def _weighted(fields: Fields, named: list[str]) -> dict[str, float]:
             (_SERVER, [*named, *terms(fields.title)]),
             (_DESCRIPTION, terms(fields.description)),
             (_PARAMETERS, terms(" ".join(fields.parameters))),
+            (_VALUES, terms(" ".join(fields.values))),
             (_NOTES, terms(fields.notes)),
         )
     )

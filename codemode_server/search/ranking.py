@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from codemode_server.search.actions import agreement, short_agreements
 from codemode_server.search.documents import Findable
-from codemode_server.search.lexical import LexicalIndex, Scores
+from codemode_server.search.lexical import LexicalIndex, Scores, nothing_related
 from codemode_server.search.subqueries import is_short, short_parts, subqueries
 from codemode_server.search.usage_stats import with_usage_boost
 from codemode_server.search.vectors import VectorIndex
@@ -39,8 +39,6 @@ _SERVER = 0.2
 """Weight of the vector similarity of the server as a whole."""
 _SERVER_WITHOUT_MEANING = 0.25
 """Weight of the lexical score of the server, without vectors."""
-_SERVER_BY_WORDS = 0.08
-"""The same, with vectors."""
 _PART_STEP = 0.001
 """Difference between the scores of the best tools of the parts of a short query."""
 _SPREAD = 0.4
@@ -80,8 +78,11 @@ def rank(
     several = subqueries(query)
     short = () if several else short_parts(query)
     parts = several or (query, *short)
-    fits = np.stack([_scaled(index.scores(part, may_be_name=part == query)[among]) for part in parts])
-    server = _scaled(index.segment_scores(query))[index.segment_of[among]]
+    near_words = (second_vectors or vectors).near_words if vectors is not None else None
+    related = near_words.of if near_words is not None else nothing_related
+    asked = (query, *(several or short))
+    by_words = np.stack([_scaled(row) for row in index.scores(asked, related)[:, among]])
+    fits = by_words[1:] if several else by_words
     near: Scores = np.zeros((0, len(among)), np.float32)
     if vectors is not None:
         similarity, similar_server, near = _similarity(vectors, second_vectors, query, parts, among)
@@ -89,9 +90,10 @@ def rank(
         share = np.full((len(parts), 1), _WORDS_SEVERAL if several else one_subquery, np.float32)
         share[1 : 1 + len(short)] = _WORDS_SHORT
         fits = share * fits + (1 - share) * similarity
-        server = _SERVER * similar_server[index.segment_of[among]] + _SERVER_BY_WORDS * server
+        server = _SERVER * similar_server[index.segment_of[among]]
     else:
         # A matching server alone does not make a tool a result.
+        server = _scaled(index.segment_scores(query))[index.segment_of[among]]
         server *= _SERVER_WITHOUT_MEANING * (fits.max(axis=0) > 0)
     kinds = index.kinds[among]
     if is_short(query) and index.has_words_of(query):
@@ -101,7 +103,7 @@ def rank(
     scores: Scores = fits[0]
     if several:
         weight = _WHOLE if vectors is not None else _WHOLE_BY_WORDS
-        scores = (1 - weight) * fits.max(axis=0) + weight * _scaled(index.scores(query)[among])
+        scores = (1 - weight) * fits.max(axis=0) + weight * by_words[0]
     scores += server
     if short:
         scores = _with_best_of_parts(scores, np.where(fits[1:] > 0, fits[1:] + server, 0))

@@ -92,7 +92,7 @@ def _word_weights(thing: Findable) -> Mapping[str, float]:
     weights: dict[str, float] = {}
     for weight, text in (
         (_NOTES, fields.notes),
-        (_PARAMETERS, " ".join(fields.parameters)),
+        (_PARAMETERS, " ".join((*fields.parameters, *fields.values))),
         (_DESCRIPTION, fields.description),
         (_NAME, f"{fields.name} {fields.title} {thing.server if isinstance(thing, Tool) else ''}"),
     ):

@@ -72,6 +72,10 @@ class StaticEncoder:
     def close(self) -> None:
         """It has nothing to close."""
 
+    def has_word(self, word: str) -> bool:
+        """True if a lower-case word has a vector of its own."""
+        return self._tokens is not None and len(self._tokens.of(word)) == 1
+
     def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """A row of unit length for each text; a row of zeros if no word of it is known."""
         with self._lock:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from codemode_server.domain.errors import EncoderFailed
 from codemode_server.search.documents import VECTOR_WEIGHTS, collection_text, vector_texts
 from codemode_server.search.lexical import LexicalIndex, Scores, Segment
+from codemode_server.search.near_words import NearWords
+from codemode_server.search.static import StaticEncoder
 
 Vectors = NDArray[np.float32]
 """A row of unit length for each text; a row of zeros for a text without known words."""
@@ -74,6 +76,10 @@ class VectorIndex:
         parts = list(self.parts.values())
         self.things: Vectors = np.concatenate([part.things for part in parts]) if parts else none
         self.segments: Vectors = np.concatenate([part.segment for part in parts]) if parts else none
+        self.near_words: NearWords | None = None
+        """Only with the static table: a model would need minutes for the words of a corpus."""
+        if isinstance(encoder, StaticEncoder):
+            self.near_words = NearWords(encoder, index.words, before.near_words if before is not None else None)
 
     def similarity(self, queries: Sequence[str]) -> tuple[Scores, Scores]:
         """The cosine of each thing, and of each segment as a whole, with each query; a row per query."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.search.corpora import OWN, Missing, corpus
+from benchmarks.search.corpora import EVERYDAY, OWN, Missing, corpus
 from benchmarks.search.rankers import Ranker, Unavailable, ndcg, top1
 
 pytestmark = pytest.mark.slow
@@ -46,3 +46,12 @@ def test_a_tool_that_is_named_in_any_spelling_comes_first(ranker: str) -> None:
     firsts = [top1(ids, right) for ids, (kind, right) in zip(found, queries, strict=True) if kind == "exact name"]
     assert len(firsts) > 20
     assert np.mean(firsts) >= 0.9
+
+
+@pytest.mark.parametrize(("ranker", "least"), [("lexical", 22), ("static", 35)])
+def test_everyday_words_find_the_tool_among_the_first_three(ranker: str, least: int) -> None:
+    """Of 81 queries that nothing was tuned on."""
+    found, queries = results(ranker, EVERYDAY)
+    hits = [bool(right & set(ids[:3])) for ids, (kind, right) in zip(found, queries, strict=True) if kind == "verify"]
+    assert len(hits) == 81
+    assert sum(hits) >= least

@@ -5,6 +5,8 @@ Vectors are of the static table, the one that every installation has.
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
@@ -19,6 +21,10 @@ from codemode_server.search.vectors import VectorIndex
 def listing(server: str, about: str, **tools: str) -> UpstreamListing:
     definitions = tuple(ToolDefinition(name, description) for name, description in tools.items())
     return UpstreamListing(server, UpstreamState.READY, definitions, description=about)
+
+
+def schema(action: dict[str, Any]) -> dict[str, Any]:
+    return {"properties": {"action": action}, "$defs": {"Weight": {"enum": ["canary", "stable"]}}}
 
 
 SERVERS = [
@@ -79,6 +85,46 @@ class TestMeaning:
         query = "rain and sunshine"
         assert found(query, by_meaning=False) == []
         assert found(query, by_meaning=True)[0] == "forecast"
+
+
+class TestWhereTheWordsAre:
+    """Not only the name and the first sentence say what a tool does."""
+
+    LONG = "Works on the account of the team. " * 60
+    SERVERS: ClassVar = [
+        listing("vault", "Keys", key_list="List all keys in a key vault.", key_get="Get one key."),
+        UpstreamListing(
+            "cloud",
+            UpstreamState.READY,
+            (
+                ToolDefinition("deployment_list", "List the deployments."),
+                ToolDefinition("deployment_get", "Get a deployment."),
+                ToolDefinition("manage_deployment", "Changes one.", None, schema({"enum": ["restart", "scale"]})),
+                ToolDefinition("manage_volume", "Changes one.", None, schema({"anyOf": [{"const": "snapshot"}, {}]})),
+                ToolDefinition("manage_node", "Changes one.", None, schema({"items": {"enum": ["drain", "cordon"]}})),
+                ToolDefinition("manage_route", "Changes one.", None, schema({"$ref": "#/$defs/Weight"})),
+                ToolDefinition("usage", f"{LONG} " + "Gives a forecast for the next month. " * 4),
+                ToolDefinition("album", "Look at an image of the gallery."),
+                ToolDefinition("stub_service", "Create a mock of a service."),
+            ),
+        ),
+    ]
+
+    @pytest.mark.parametrize(
+        ("query", "best"),
+        [
+            ("restart deployment", "manage_deployment"),
+            ("snapshot of a volume", "manage_volume"),
+            ("drain this node", "manage_node"),
+            ("canary route", "manage_route"),
+            ("forecast next month's bill", "usage"),
+            ("show the photo", "album"),
+            ("fake a backend", "stub_service"),
+        ],
+    )
+    def test_enums_long_descriptions_and_words_near_in_meaning_are_found(self, query: str, best: str) -> None:
+        index = LexicalIndex(collections(Catalog.build(self.SERVERS)))
+        assert rank(index, VectorIndex(STATIC, index), query, None, 3)[0].thing.name == best
 
 
 class TestWhatMayBeFound:

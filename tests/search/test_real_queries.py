@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from threading import Thread
+
 import pytest
 
 from benchmarks.search.corpora import OWN, Missing, catalog_of, corpus
@@ -10,17 +14,26 @@ from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
+from codemode_server.search.static import StaticEncoder
+from codemode_server.search.vector_ranker import VectorRanker
 
 
 @pytest.fixture(scope="module")
-def real_tools() -> tuple[Catalog, RankerStack]:
+def real_tools() -> Iterator[tuple[Catalog, RankerStack]]:
     try:
         catalog = catalog_of(corpus(OWN).entries)
     except Missing as reason:
         pytest.skip(str(reason))
-    levels = RankerStack()
+    static = VectorRanker("static", StaticEncoder())
+    levels = RankerStack([static])
     levels.index(collections(catalog))
-    return catalog, levels
+    keeping = Thread(target=static.keep, daemon=True)
+    keeping.start()
+    while levels.rank("file", 1).level != "static":
+        time.sleep(0.05)
+    yield catalog, levels
+    static.close()
+    keeping.join()
 
 
 def ask(
@@ -42,6 +55,29 @@ def test_a_short_query_for_two_things_has_both_among_the_first_three(
     real_tools: tuple[Catalog, RankerStack], query: str, server: str | None, tools: list[str]
 ) -> None:
     assert set(tools) <= set(ask(real_tools, query, server)[1])
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["asdf", "blargh xyzzy", "mow the lawn", "who will win the election", "tune my guitar", "teach me to juggle"],
+)
+def test_a_topic_that_no_server_has_is_told(real_tools: tuple[Catalog, RankerStack], query: str) -> None:
+    answer, _ = ask(real_tools, query)
+    assert "nothing fits" in answer.doubt or not answer.results
+
+
+@pytest.mark.parametrize(
+    ("query", "best"),
+    [
+        ("commit history", "git_log"),
+        ("Datei lesen", "read_"),
+        ("delet jira isue", "jira_delete_issue"),
+        ("envoyer un SMS", "sms"),
+    ],
+)
+def test_a_hit_is_never_below_a_doubt(real_tools: tuple[Catalog, RankerStack], query: str, best: str) -> None:
+    answer, found = ask(real_tools, query)
+    assert (answer.doubt, best in found[0]) == ("", True)
 
 
 def test_values_in_quotes_do_not_make_an_answer_doubtful(real_tools: tuple[Catalog, RankerStack]) -> None:

@@ -47,7 +47,7 @@ class Stores:
         )
         self.approvals = SqliteApprovals(self.thread, cipher)
         self.cancel_requests = SqliteCancelRequests(database, thread)
-        self.sources = SqliteSources(database, thread)
+        self.sources = SqliteSources(database, thread, self.ownership)
         self.exchanges = SqliteExchanges(thread)
         self.tokens = SqliteTokens(self.thread, TokenCipher(folder), token_limits)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)

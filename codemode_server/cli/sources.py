@@ -98,7 +98,7 @@ async def _stored(loaded: LoadedSettings) -> list[SessionSources]:
         if thread is None:
             return []
         with closing(Database(state_folder(loaded.settings))) as database:
-            read, _ = SqliteSources(database, thread).load()
+            read = SqliteSources(database, thread).load()
     principal = local_principal(loaded.settings).principal_id
     found = [SessionSources(holder, its) for (owner, holder), its in read.items() if owner == principal]
     return sorted(found, key=lambda it: (it.session not in _MEANING, it.newest))

@@ -86,11 +86,21 @@ class RunningProgram:
     """Seconds since 1970."""
 
 
+@dataclass(frozen=True, slots=True)
+class LeftPrograms:
+    """The programs that killed products ran."""
+
+    programs: Sequence[RunningProgram]
+    is_alone: bool
+    """True if no other product on the same store has run a program and still runs."""
+
+
 class SourceStore(Protocol):
     """Holds sources between runs. Changes are queued, and done before what is queued later."""
 
-    def load(self) -> tuple[dict[Holder, list[Source]], list[RunningProgram]]:
-        """All that is stored, and the programs that had not ended when their product did, or run in another."""
+    def load(self) -> dict[Holder, list[Source]]: ...
+
+    def left_programs(self) -> LeftPrograms: ...
 
     def add(self, holder: Holder, sources: Sequence[Source]) -> None: ...
 
@@ -110,8 +120,8 @@ class SourceStore(Protocol):
             JournalUnavailable: the store can't be used.
         """
 
-    async def of_other_products(self, principal: PrincipalId) -> Sequence[Source]:
-        """Sources that may be in /workspace by now, as products on the same store know it.
+    def shared_with(self, holder: Holder) -> Sequence[tuple[Holder, Source]]:
+        """What products on the same store have read under this name, or may have written to its /workspace by now.
 
         Raises:
             JournalUnavailable: the store can't be used.

@@ -265,12 +265,12 @@ async def followed(
     passes on all that it has read.
 
     Raises:
-        JournalUnavailable: what others wrote there can't be found out.
+        JournalUnavailable: what other products' sessions have read can't be found out.
     """
     if not workspace.is_complete():
         workspace.make()
         await anyio.sleep(1.5 * CLOCK_SECONDS)  # else its folders would count as made by the program
-    await sources.begin(execution.execution_id, execution.context, has_files=workspace.has_entries())
+    sources.begin(execution.execution_id, execution.context)
     own_change, newest = workspace.own_change(), math.inf
     try:
         yield

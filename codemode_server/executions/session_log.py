@@ -190,7 +190,7 @@ class SessionLogs(OwnsTasks):
     def begin(self, execution: Execution) -> None:
         """A program begins. Where `permissions.flows` applies, the log has it once it has ended, since it may read
         something that the log must not have."""
-        if self.is_logged(execution) and not self.sources.has_rules:
+        if not self.sources.has_rules and self.is_logged(execution):
             self._put(execution, _task(execution, execution.context.redactor), _BEGIN_DELAY_SECONDS)
 
     async def end(self, execution: Execution) -> None:

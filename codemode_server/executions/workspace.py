@@ -10,7 +10,7 @@ import math
 import os
 import stat
 import sys
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,10 +131,6 @@ class Workspace:
         except OSError:
             return None
 
-    def has_entries(self) -> bool:
-        """True if it contains more than its empty folders."""
-        return _has_entries(self.path, besides=FOLDERS) or any(_has_entries(self.path / name) for name in FOLDERS)
-
     def list(self, parts: tuple[str, ...]) -> list[WorkspaceEntry]:
         """Entries of a folder, by name.
 
@@ -203,16 +199,6 @@ class Workspace:
                 raise MetaToolError(f"{_shown(parts)} is a file ({size:,} bytes); read it with read_tool") from None
             raise MetaToolError(f"there is no {_shown(parts)}; list_dir('/workspace') shows what there is") from None
         return descriptor
-
-
-def _has_entries(folder: Path, besides: Collection[str] = ()) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return any(it.name not in besides or not it.is_dir(follow_symlinks=False) for it in entries)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
 
 
 def _file_size(name: str, folder: int) -> int | None:

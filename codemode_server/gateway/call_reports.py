@@ -12,7 +12,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, CallStatus, Recorded
 from codemode_server.domain.ids import JsonValue
 from codemode_server.gateway import summaries
-from codemode_server.gateway.events import CallApprovalRequested, CallEnded, CallEvent, CallSent, CallUnresolved
+from codemode_server.gateway.events import CallApprovalRequested, CallEnded, CallEvent, CallSending, CallUnresolved
 from codemode_server.gateway.execution_calls import CallReport, RunningCall, UnmarkedErrors
 from codemode_server.gateway.targets import ToolTarget, title_of
 from codemode_server.json_values import values_in
@@ -30,7 +30,7 @@ class CallReports:
         match event:
             case CallUnresolved(calls, seq, server, tool, error):
                 calls.reports.append(CallReport(seq, server, tool, CallStatus.INVALID, 0.0, error=error))
-            case CallSent(calls, call, target, progress):
+            case CallSending(calls, call, target, progress):
                 calls.in_flight[call.seq] = RunningCall(title_of(target), progress, target.effect)
             case CallApprovalRequested(calls, call, target):
                 shown = summaries.of_arguments(call.arguments, calls.context.redactor, _MAX_ASKED_CHARACTERS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from codemode_server.domain.savings import MAX_RESULT_TOKENS, ServerTokens
-from codemode_server.gateway.events import CallEnded, CallEvent, CallSent
+from codemode_server.gateway.events import CallEnded, CallEvent, CallSending
 from codemode_server.gateway.execution_calls import DirectEstimate
 from codemode_server.gateway.results import sizes_of
 from codemode_server.off_loop import is_large
@@ -23,7 +23,7 @@ _LARGE_TOKENS = 2_000
 def count_direct_tokens(event: CallEvent) -> None:
     """Writes into `ExecutionCalls.direct`."""
     match event:
-        case CallSent(calls, call):
+        case CallSending(calls, call):
             begin(calls.direct, call.seq, (call.server, call.tool))
         case CallEnded(calls, call) if call.seq in calls.direct.in_flight:
             calls.direct.in_flight.discard(call.seq)

@@ -69,8 +69,9 @@ class CallApprovalSettled:
 
 
 @dataclass(frozen=True, slots=True)
-class CallSent:
-    """The call is in the journal and is sent now; what the upstream reports meanwhile is written to `progress`."""
+class CallSending:
+    """The call is about to be recorded and sent; what the upstream reports meanwhile is written to `progress`. Steps that a
+    subscriber posts to the database are committed with the record, before the call is sent."""
 
     calls: ExecutionCalls
     call: ToolCall
@@ -127,7 +128,7 @@ CallEvent = (
     | CallBegan
     | CallApprovalRequested
     | CallApprovalSettled
-    | CallSent
+    | CallSending
     | CallRetried
     | CallInputRequested
     | CallEnded

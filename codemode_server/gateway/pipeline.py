@@ -52,7 +52,7 @@ from codemode_server.gateway.events import (
     CallEvents,
     CallInputRequested,
     CallRetried,
-    CallSent,
+    CallSending,
 )
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.guarded_calls import CallGuard
@@ -199,10 +199,12 @@ class CallPipeline:
         await self._approve(attempt)
         if isinstance(attempt.decision, Recorded):
             return recorded_reply(attempt.decision.outcome)
+        progress = self._progress(attempt)
+        self._events.publish(CallSending(attempt.calls, attempt.call, attempt.target, progress))
         attempt.is_recorded = True  # also if the program ends meanwhile: what was asked of the journal is done
         is_read_only = attempt.target.effect is Effect.READS
         await self._journal.begin_call(attempt.call, attempt.decision, is_read_only=is_read_only)
-        return await self._send(attempt)
+        return await self._send(attempt, progress)
 
     async def _approve(self, attempt: CallAttempt) -> None:
         """Ask the person, where the decision says so. The limits of time stand still while all calls wait so."""
@@ -218,7 +220,7 @@ class CallPipeline:
                 attempt.decision = attempt.approval or ask
         require_not_denied(title, attempt.decision)
 
-    async def _send(self, attempt: CallAttempt) -> Reply:
+    def _progress(self, attempt: CallAttempt) -> CallProgress:
         calls, call = attempt.calls, attempt.call
 
         def retried(reason: RetryReason) -> None:
@@ -227,9 +229,11 @@ class CallPipeline:
         record = partial(self._asked, attempt)
         answers = CallInput(calls, call, attempt.target, config=self._config, privacy=self._privacy, record=record)
         masked = partial(self._privacy.masked, calls, attempt.target)
-        progress = CallProgress(input_provider=answers, protect=masked, on_retry=retried)
+        return CallProgress(input_provider=answers, protect=masked, on_retry=retried)
+
+    async def _send(self, attempt: CallAttempt, progress: CallProgress) -> Reply:
+        calls, call = attempt.calls, attempt.call
         upstreams = self._upstreams.for_principal(calls.context.principal)
-        self._events.publish(CallSent(calls, call, attempt.target, progress))
         is_offered, outdated = False, 0
         while True:
             try:

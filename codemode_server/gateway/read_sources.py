@@ -4,13 +4,15 @@
   sent before cannot hold that data.
 - Sessions that end with their request can't be told apart: all of them, of one principal, count as one, for a day.
 - A program that changes /workspace passes on all that its session has read to every session of its principal. While it
-  runs, the host can't see what it writes, so others at the same time count as readers of it. That ends when
-  the product starts and finds nothing in /workspace that is as new as that program.
+  runs, in this product or in another one on the same state folder, the host can't see what it writes, so others at the
+  same time count as readers of it. That ends when a product starts, no other one runs, and nothing in /workspace is as
+  new as that program.
 - A session that resumes or applies a program of another one takes over all that the other one has read: the program may
   hold it, and hand it over by its text, its clock or its result.
 - A person may forget them, with `codemode-server sources forget`.
 
-Written before the call is sent, so that a killed product forgets nothing.
+Committed before a call is sent, so that a killed product forgets nothing, and read from the database when a call is
+decided, so that a product knows what programs of another one may have written by then.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from dataclasses import replace
 
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import Capture
-from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.errors import JournalUnavailable, MetaToolError
 from codemode_server.domain.flows import WORKSPACE, Holder, RunningProgram, Source, SourceSet, SourceStore
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.gateway.events import CallEnded, CallEvent, CallSent
+from codemode_server.gateway.events import CallEnded, CallEvent, CallSending
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.targets import CallTarget, title_of
@@ -67,15 +69,16 @@ class ReadSources:
         Raises:
             JournalUnavailable: the store can't be used.
         """
-        stored, programs = self._store.load()
+        stored, left = self._store.load(), self._store.left_programs()
         shared = [it for it in stored if it[1] in (WORKSPACE, EPHEMERAL)]
         sessions = [it for it in stored if it not in shared]
         for holder in (*shared, *sessions[-_MAX_LOADED:]):
             self._of_stored(holder).add_all(stored[holder])
             self._add(holder, stored[holder])
-        for program in programs:
+        for program in left.programs:
             self._pass_on(program)
-        for holder in [it for it in self._read if it[1] == WORKSPACE]:
+            self._store.end(program.execution_id)
+        for holder in [it for it in self._read if it[1] == WORKSPACE and left.is_alone]:
             newest = newest_change(Principal(holder[0])) + CLOCK_SECONDS
             gone = [it for it in self._read[holder] if it.at > newest]
             self._read[holder] = SourceSet(it for it in self._read[holder] if it.at <= newest)
@@ -86,7 +89,7 @@ class ReadSources:
         """A subscriber of the pipeline, which gets the end of a call before the program gets the answer."""
         self._forget()
         match event:
-            case CallSent(calls, call, target):
+            case CallSending(calls, call, target):
                 self._sent.add((calls.execution_id, call.seq))
                 self._store_early(calls, target)
             case CallEnded(decision=Capture()):
@@ -99,16 +102,11 @@ class ReadSources:
             case _:
                 pass
 
-    def take_over(
-        self, context: RequestContext, sources: Sequence[Source], execution_id: ExecutionId | None = None
-    ) -> None:
-        """A session gets what another one wrote that had read these sources, other than in /workspace: a skill. With
-        `execution_id`, a program of the session gets it."""
+    def take_over(self, context: RequestContext, sources: Sequence[Source]) -> None:
+        """A session gets what another one wrote that had read these sources, other than in /workspace: a skill."""
         if sources:
             now = self._clock()
             self._add(_holder(context), [replace(it, at=now) for it in sources])
-            if execution_id in self._programs:
-                self._store_program(execution_id)
 
     async def take_over_session(self, context: RequestContext, session: Session, *, has_read: bool) -> None:
         """A session gets an ended program of another one, which `has_read` something.
@@ -143,7 +141,11 @@ class ReadSources:
         self._shared.pop(execution_id, None)
 
     def of(self, context: RequestContext) -> SourceSet:
-        """Sources that the session of a request has read or may have read, its own first."""
+        """Sources that the session of a request has read or may have read, its own first.
+
+        Raises:
+            JournalUnavailable: the store can't be used, so it is unknown what other products' programs have written.
+        """
         self._forget()
         own, principal = _holder(context), context.principal.principal_id
         found = SourceSet(self._valid(own))
@@ -151,6 +153,10 @@ class ReadSources:
         for other in {it.holder for it in self._programs.values()} - {own}:
             if other[0] == principal:
                 found.add_all(replace(it, is_in_workspace=True) for it in self._valid(other))
+        in_flight = {it.key for it in self._of_stored(own)}
+        for holder, source in self._store.shared_with(own):
+            if source.at >= self._since(holder) and not (holder == own and source.key in in_flight):
+                found.add(replace(source, is_in_workspace=holder != own))
         return found
 
     def labelled(self, context: RequestContext) -> tuple[str, ...]:
@@ -166,26 +172,29 @@ class ReadSources:
         return bool(permissions.flows.rules) or permissions.public_sinks != "allow"
 
     def is_restricted(self, context: RequestContext) -> bool:
-        """True if the session's sources, or those in /workspace, may restrict its calls: their data must not be stored
-        for other sessions."""
-        read = self.of(context)
-        if self._config.settings.permissions.flows.rules:
-            return bool(read)
-        return self.has_rules and any(self.labels.of_source(it) for it in read)
+        """True if the session's sources, or those in /workspace, may restrict its calls, or are unknown: their data
+        must not be stored for other sessions."""
+        if not self.has_rules:
+            return False
+        try:
+            read = self.of(context)
+        except JournalUnavailable:
+            return True
+        return any(self._config.settings.permissions.flows.rules or self.labels.of_source(it) for it in read)
 
-    async def begin(self, execution_id: ExecutionId, context: RequestContext, *, has_files: bool) -> None:
+    def begin(self, execution_id: ExecutionId, context: RequestContext) -> None:
         """A program begins, which sees /workspace.
 
         Raises:
             JournalUnavailable: the store can't be used.
         """
         self._forget()
-        principal, holder = context.principal.principal_id, _holder(context)
+        holder = _holder(context)
         self._programs[execution_id] = RunningProgram(execution_id, holder, self._clock())
+        if holder[1] == EPHEMERAL:  # other products have such sessions too
+            self._add(holder, [it for other, it in self._store.shared_with(holder) if other == holder])
         if self._read.get(holder):
-            self._store_program(execution_id)
-        if has_files:
-            self._add((principal, WORKSPACE), await self._store.of_other_products(principal))
+            self._store_programs(holder)
 
     def may_pass_on(self, execution_id: ExecutionId) -> bool:
         """True if the session of a program has read anything that could be in /workspace now."""
@@ -217,13 +226,14 @@ class ReadSources:
         holder = _holder(calls.context)
         if (added := self._of_stored(holder).add(self._source(calls, target))) is not None:
             self._store.add(holder, [added])
-        if calls.execution_id in self._programs:
-            self._store_program(calls.execution_id)
+        self._store_programs(holder)
 
-    def _store_program(self, execution_id: ExecutionId) -> None:
-        if execution_id not in self._stored_programs:
-            self._stored_programs.add(execution_id)
-            self._store.begin(self._programs[execution_id])
+    def _store_programs(self, holder: Holder) -> None:
+        """Any program of a session may write what the session has read."""
+        for execution_id, program in self._programs.items():
+            if program.holder == holder and execution_id not in self._stored_programs:
+                self._stored_programs.add(execution_id)
+                self._store.begin(program)
 
     def _add(self, holder: Holder, sources: Sequence[Source]) -> None:
         if holder not in self._read:
@@ -233,6 +243,7 @@ class ReadSources:
         if new := self._of_stored(holder).add_all(added):
             self._store.add(holder, new)
         if added:
+            self._store_programs(holder)
             others = [others for owner, others in self._shared.values() if owner == holder]
             for other in set[Holder]().union(*others):
                 self._add(other, added)
@@ -249,8 +260,11 @@ class ReadSources:
         return self._stored.setdefault(holder, _new_set(holder))
 
     def _valid(self, holder: Holder) -> Iterator[Source]:
-        since = self._clock() - EPHEMERAL_SECONDS if holder[1] == EPHEMERAL else -math.inf
+        since = self._since(holder)
         return (it for it in self._read.get(holder, ()) if it.at >= since)
+
+    def _since(self, holder: Holder) -> float:
+        return self._clock() - EPHEMERAL_SECONDS if holder[1] == EPHEMERAL else -math.inf
 
     def _source(self, calls: ExecutionCalls, target: CallTarget) -> Source:
         return Source(target.server.raw_name, target.raw_name, title_of(target), self.labels.of(target), self._clock())

@@ -73,7 +73,7 @@ class KnownTools:
         last_run = LastRun.read(loaded)
         try:
             held_back = last_run.accepted.refusal
-            read, _ = SqliteSources(last_run.database, last_run.thread).load()
+            read = SqliteSources(last_run.database, last_run.thread).load()
             yield cls(loaded, last_run.catalog, rules, held_back, read)
         finally:
             last_run.thread.close()

@@ -108,6 +108,14 @@ class Ownership:
         `OSError`: the parent folder cannot be used."""
         return abandoned(self._parent())
 
+    def others(self) -> set[str]:
+        """Names of the other owners that are alive. Raises as `dead`."""
+        dead = set()
+        for owner in self.dead():
+            dead.add(owner.path)
+            owner.release()
+        return {it.name for it in self._parent().iterdir() if it not in dead} - {self._own and self._own.path.name}
+
     def _parent(self) -> Path:
         return private_subfolder(private_folder(self._state_folder, is_readable=True), "running")
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import os
-import secrets
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from codemode_server.domain.flows import WORKSPACE, Holder, RunningProgram, Source
+from codemode_server.domain.flows import WORKSPACE, Holder, LeftPrograms, RunningProgram, Source
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.file_stamps import FileStamp
-from codemode_server.private_files import replace_private
+from codemode_server.private_files import NotPrivate, replace_private
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.interrupted import Ownership
 
 logger = logging.getLogger(__name__)
 
@@ -31,31 +31,39 @@ _LOSS = "what a session has read can't be stored for next time"
 
 
 class SqliteSources:
-    """The product's own running programs are told from those of others by a name for this run."""
+    """The product's own running programs are told from those of others by the name of their owner."""
 
-    def __init__(self, database: Database, thread: DatabaseThread) -> None:
-        """`load` reads with `database`; `thread` does the rest."""
+    def __init__(self, database: Database, thread: DatabaseThread, ownership: Ownership | None = None) -> None:
+        """What is needed at once is read with `database`; `thread` does the rest."""
         self._database = database
         self._thread = thread
-        self._run = secrets.token_hex(8)
+        self._ownership = ownership or Ownership(database.path.parent)
         self._forgotten = ForgottenSources(database.path.parent)
 
-    def load(self) -> tuple[dict[Holder, list[Source]], list[RunningProgram]]:
+    def load(self) -> dict[Holder, list[Source]]:
         with self._database.use() as connection:
             rows = connection.execute(
                 f"SELECT principal, holder, {_COLUMNS} FROM flow_sources ORDER BY at"  # noqa: S608
-            ).fetchall()
-            programs = connection.execute(
-                "SELECT execution_id, principal, holder, began_at FROM flow_programs"
             ).fetchall()
         found: dict[Holder, list[Source]] = {}
         for principal, holder, *row in rows:
             found.setdefault((PrincipalId(principal), holder), []).append(_source(row, holder))
         self._thread.post(_forget_old, _LOSS)
-        return found, [
-            RunningProgram(ExecutionId(it), (PrincipalId(principal), holder), at)
-            for it, principal, holder, at in programs
-        ]
+        return found
+
+    def left_programs(self) -> LeftPrograms:
+        try:
+            others = self._ownership.others()
+        except (NotPrivate, OSError):  # whether they run is unknown, so their rows stay
+            return LeftPrograms((), is_alone=False)
+        with self._database.use() as connection:
+            rows = connection.execute("SELECT run, execution_id, principal, holder, began_at FROM flow_programs")
+            programs = [
+                RunningProgram(ExecutionId(it), (PrincipalId(principal), holder), at)
+                for run, it, principal, holder, at in rows
+                if run not in others
+            ]
+        return LeftPrograms(programs, is_alone=not others)
 
     def add(self, holder: Holder, sources: Sequence[Source]) -> None:
         rows = [(*holder, it.server, it.tool, it.title, " ".join(sorted(it.labels)), it.at) for it in sources]
@@ -69,7 +77,7 @@ class SqliteSources:
         self._post("DELETE FROM flow_sources WHERE (principal, holder, server, tool) = (?, ?, ?, ?)", rows)
 
     def begin(self, program: RunningProgram) -> None:
-        row = (program.execution_id, *program.holder, program.began_at, self._run)
+        row = (program.execution_id, *program.holder, program.began_at, self._ownership.name() or "")
         self._post("INSERT OR REPLACE INTO flow_programs VALUES (?, ?, ?, ?, ?)", [row])
 
     def end(self, execution_id: ExecutionId) -> None:
@@ -97,13 +105,15 @@ class SqliteSources:
         statement = f"SELECT {_COLUMNS} FROM flow_sources WHERE (principal, holder) = (?, ?) ORDER BY at"  # noqa: S608
         return [_source(row, holder[1]) for row in await self._thread.rows(statement, holder)]
 
-    async def of_other_products(self, principal: PrincipalId) -> Sequence[Source]:
-        rows = await self._thread.rows(
-            f"SELECT {_COLUMNS} FROM flow_sources WHERE principal = ? AND (holder = ? OR holder IN"  # noqa: S608
-            " (SELECT holder FROM flow_programs WHERE principal = ? AND run != ?)) ORDER BY at",
-            (principal, WORKSPACE, principal, self._run),
-        )
-        return [_source(row, WORKSPACE) for row in rows]
+    def shared_with(self, holder: Holder) -> Sequence[tuple[Holder, Source]]:
+        principal, run = holder[0], self._ownership.name() or ""
+        with self._database.use() as connection:
+            rows = connection.execute(
+                f"SELECT holder, {_COLUMNS} FROM flow_sources WHERE principal = ? AND (holder IN (?, ?) OR holder IN"  # noqa: S608
+                " (SELECT holder FROM flow_programs WHERE principal = ? AND run != ?)) ORDER BY at",
+                (*holder, WORKSPACE, principal, run),
+            ).fetchall()
+        return [((principal, its), _source(row, its)) for its, *row in rows]
 
     def _post(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         if rows := list(rows):

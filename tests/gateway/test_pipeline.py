@@ -106,7 +106,7 @@ class TestTheOrder:
         assert reply.value == {"number": 7}
         assert steps.steps[-1] == "end succeeded", "subscribers hear of the end after the answer"
         await checkpoint()
-        assert steps.steps == ["CallBegan", "begin", "CallSent", "send", "end succeeded", "CallEnded"]
+        assert steps.steps == ["CallBegan", "CallSending", "begin", "send", "end succeeded", "CallEnded"]
 
 
 class TestAnAnswerThatWaitsForAnEarlierOne:
@@ -132,7 +132,7 @@ class TestARecordThatFails:
         with pytest.raises(JournalUnavailable, match="the disk is gone"):
             await gateway(steps, [steps.on_event]).call(calls, "github", "create_issue", {"title": "Bug"})
         await checkpoint()
-        assert steps.steps == ["CallBegan", "CallEnded"], "nothing was sent, and the span is closed"
+        assert steps.steps == ["CallBegan", "CallSending", "CallEnded"], "nothing was sent, and the span is closed"
 
     @pytest.mark.parametrize("error", [None, ToolFailed("boom")])
     async def test_at_the_end_is_raised_and_the_call_is_reported(self, error: Exception | None) -> None:

@@ -16,6 +16,7 @@ from codemode_server.gateway import read_sources
 from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.sqlite_sources import SqliteSources
 
 NOW = time.time()
@@ -32,17 +33,24 @@ class State:
         self.folder = folder
         self.now = NOW
         self.threads: list[DatabaseThread] = []
+        self.owners: list[Ownership] = []
 
     def store(self) -> SqliteSources:
         self.threads.append(DatabaseThread(self.folder))
-        return SqliteSources(Database(self.folder), self.threads[-1])
+        self.owners.append(Ownership(self.folder))
+        return SqliteSources(Database(self.folder), self.threads[-1], self.owners[-1])
 
-    def product(self, newest_change: float = 0.0) -> ReadSources:
-        """One that starts after the others were killed."""
-        for thread in self.threads:
+    def kill(self) -> None:
+        for thread, owner in zip(self.threads, self.owners, strict=True):
             thread.close()
-        sources = ReadSources(LiveConfig(), self.store(), lambda: self.now)
+            owner.close()
+
+    async def product(self, newest_change: float = 0.0) -> ReadSources:
+        """One that starts after the others were killed."""
+        self.kill()
+        sources = ReadSources(LiveConfig(), store := self.store(), lambda: self.now)
         sources.load(lambda _: newest_change)
+        await store.of_session(ONE)  # what it has queued is committed now
         return sources
 
 
@@ -50,8 +58,7 @@ class State:
 async def state(tmp_path: Path) -> AsyncIterator[State]:
     state = State(tmp_path)
     yield state
-    for thread in state.threads:
-        thread.close()
+    state.kill()
 
 
 def context(session: str, *, is_ephemeral: bool = False) -> RequestContext:
@@ -60,7 +67,7 @@ def context(session: str, *, is_ephemeral: bool = False) -> RequestContext:
 
 async def test_a_session_keeps_its_sources_after_a_restart_since_its_executions_may_be_resumed(state: State) -> None:
     state.store().add(ONE, [BANK])
-    sources = state.product()
+    sources = await state.product()
     assert list(sources.of(context("one"))) == [BANK]
     assert list(sources.of(context("two"))) == []
 
@@ -69,22 +76,24 @@ async def test_a_program_that_a_killed_product_ran_counts_as_a_writer_of_what_ch
     store = state.store()
     store.add(ONE, [BANK])
     store.begin(RUNNING)
-    assert list(state.product(newest_change=RUNNING.began_at - 1).of(context("two"))) == [], "control"
-    (found,) = state.product(newest_change=RUNNING.began_at + 1).of(context("two"))
+    (found,) = (await state.product(newest_change=RUNNING.began_at + 1)).of(context("two"))
     assert (found.key, found.is_in_workspace) == (BANK.key, True)
+    assert list((await state.product(newest_change=RUNNING.began_at - 1)).of(context("two"))) == [], (
+        "nothing is left of it"
+    )
 
 
 async def test_a_program_that_has_ended_leaves_nothing_behind_if_it_changed_nothing(state: State) -> None:
     store = state.store()
     store.add(ONE, [BANK])
-    sources = state.product()
+    sources = await state.product()
     for newest, expected in ((state.now - 1, 0), (state.now, 1)):
-        await sources.begin(ExecutionId("x2"), context("one"), has_files=False)
+        sources.begin(ExecutionId("x2"), context("one"))
         assert len(list(sources.of(context("two")))) == 1, "it may write as long as it runs"
         assert sources.may_pass_on(ExecutionId("x2"))
         sources.end(ExecutionId("x2"), newest)
         assert len(list(sources.of(context("two")))) == expected
-    assert list(state.product(newest_change=state.now).of(context("three"))) != []
+    assert list((await state.product(newest_change=state.now)).of(context("three"))) != []
 
 
 async def test_beyond_a_number_of_sessions_the_oldest_counts_for_all(
@@ -97,19 +106,41 @@ async def test_beyond_a_number_of_sessions_the_oldest_counts_for_all(
     for number in range(3):
         later = Source("web", "fetch", "web.fetch", frozenset(), BANK.at + 1 + number)
         store.add((PRINCIPAL.principal_id, f"s{number}"), [later])
-    sources = state.product(newest_change=NOW)
+    sources = await state.product(newest_change=NOW)
     assert BANK.key in {it.key for it in sources.of(context("new"))}
 
 
-async def test_another_product_on_the_same_database_is_asked_what_its_running_programs_may_write(state: State) -> None:
-    first, second = state.store(), state.store()
-    first.add(ONE, [BANK])
-    assert await second.of_other_products(PRINCIPAL.principal_id) == []
-    first.begin(RUNNING)
-    await first.of_other_products(PRINCIPAL.principal_id)  # what was queued before is written now
-    assert [it.key for it in await second.of_other_products(PRINCIPAL.principal_id)] == [BANK.key]
-    assert await first.of_other_products(PRINCIPAL.principal_id) == [], "its own are known to it"
-    first.end(RUNNING.execution_id)
-    first.add((PRINCIPAL.principal_id, WORKSPACE), [BANK])
-    await first.of_other_products(PRINCIPAL.principal_id)
-    assert [it.is_in_workspace for it in await second.of_other_products(PRINCIPAL.principal_id)] == [True]
+async def test_what_another_product_has_read_counts_once_its_programs_may_have_written_it(state: State) -> None:
+    """Known at the next decision, whenever that product read it; nothing that may be in memory there is forgotten."""
+    first, second = await state.product(), ReadSources(LiveConfig(), other := state.store(), lambda: state.now)
+    other.begin(RUNNING)
+    assert list(first.of(context("two"))) == [], "control"
+    other.add(ONE, [BANK])
+    await other.of_session(ONE)  # what was queued before is committed now
+    assert [(it.key, it.is_in_workspace) for it in first.of(context("two"))] == [(BANK.key, True)]
+    assert list(second.of(context("two"))) == [], "its own are known to it"
+    other.end(RUNNING.execution_id)
+    await other.of_session(ONE)
+    assert list(first.of(context("two"))) == [], "it has changed nothing"
+    other.add((PRINCIPAL.principal_id, WORKSPACE), [BANK])
+    await other.of_session(ONE)
+    third = ReadSources(LiveConfig(), state.store(), lambda: state.now)
+    third.load(lambda _: 0.0)
+    assert [it.key for it in third.of(context("two"))] == [BANK.key], "the file is gone, and may have been read"
+
+
+async def test_programs_of_a_session_that_began_before_it_read_anything_count_as_writers_too(state: State) -> None:
+    first, second = await state.product(), ReadSources(LiveConfig(), other := state.store(), lambda: state.now)
+    second.begin(ExecutionId("x3"), context("one"))
+    second.take_over(context("one"), [BANK])
+    await other.of_session(ONE)
+    assert [it.key for it in first.of(context("two"))] == [BANK.key]
+
+
+async def test_sessions_that_end_with_their_request_count_as_one_in_all_products(state: State) -> None:
+    first, second = await state.product(), ReadSources(LiveConfig(), other := state.store(), lambda: state.now)
+    request = context("r1", is_ephemeral=True)
+    second.take_over(request, [BANK])
+    await other.of_session(ONE)
+    assert [(it.key, it.is_in_workspace) for it in first.of(request)] == [(BANK.key, False)]
+    assert list(first.of(context("two"))) == []

@@ -48,7 +48,7 @@ class ProgramSkills:
         if found is None:
             return answer
         text = await self.guard.imported(execution, found.text)
-        self.sources.take_over(execution.context, found.sources, execution.execution_id)
+        self.sources.take_over(execution.context, found.sources)
         if len(execution.skills.loaded) < _MAX_LOADED:
             execution.skills.loaded["/".join(("skills", *path)) + ".py"] = text
         return {**answer, "source": text}

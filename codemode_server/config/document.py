@@ -84,6 +84,9 @@ def parse(text: str, problems: Problems, *, is_json: bool) -> Node:
     raise problems.error()
 
 
+_NO_TAGS = "YAML tags (`!…`) are not supported; write a plain value, in quotes if it begins with `!`"
+
+
 def _check_events(text: str, problems: Problems) -> None:
     """Rejects tags, and deep nesting before anything recurses."""
     loader, depth = CSafeLoader(text), 0
@@ -98,9 +101,9 @@ def _check_events(text: str, problems: Problems) -> None:
         elif isinstance(event, CollectionEndEvent):
             depth -= 1
         if getattr(event, "tag", None) is not None:
-            problems.add(
-                line, "", "YAML tags (`!…`) are not supported; write a plain value, in quotes if it begins with `!`"
-            )
+            problems.add(line, "", _NO_TAGS)
+    if any(it.message == _NO_TAGS for it in problems.found):
+        raise problems.error()  # what a tagged value was meant to be is unknown
 
 
 @dataclass(slots=True)

@@ -210,8 +210,7 @@ async def test_a_program_that_waits_for_the_file_of_another_running_server_is_re
     async with over_stdio(path) as writer, over_stdio(path) as reader, anyio.create_task_group() as tasks:
 
         async def write() -> None:
-            while not list(tmp_path.glob("state/workspaces/*/started")):
-                await anyio.sleep(0.01)
+            await writer.until(lambda: bool(list(tmp_path.glob("state/workspaces/*/started"))))
             await writer.call("execute_code", code=writing)
 
         tasks.start_soon(write)

@@ -61,12 +61,45 @@ async def test_a_refused_resource_is_not_read_by_a_link_or_another_template_and_
     tmp_path: Path, answer: str
 ) -> None:
     vault = {"vault": fork_server.upstream(str(VAULT), str(tmp_path / "vault.log"))}
-    rules = {"rules": [{answer: "vault/resources/secret"}, {answer: "vault/resources/private"}]}
+    restricted = [{answer: "vault/resources/secret"}, {answer: "vault/resources/private"}]
+    allowed = [{"allow": f"vault/resources/{name}"} for name in ("any", "data", "doc://open/*")]
+    rules = {"rules": [*restricted, *allowed]}
     # A question that nobody answers is refused as well.
     config = configuration(tmp_path, vault, permissions=rules, approvals={"timeout": 0.1, "browser": "never"})
     async with in_memory(config) as host:
         assert (await host.run(_readings([*DETOURS, *OTHERS]))).value == [*["refused"] * len(DETOURS), *OTHERS.values()]
     assert (tmp_path / "vault.log").read_text().splitlines() == list(OTHERS.values())
+
+
+SPELLINGS = [
+    "Secret/7",
+    "SECRET/7",
+    "%73ecret/7",
+    "secret%2F7",
+    "secret/7/",
+    "secret;a=b/7",
+    "secret/7?",
+    "secret/7#x",
+    "x/../secret/7",
+    "secret\u200b/7",
+    "\uff53ecret/7",
+]
+
+
+@pytest.mark.parametrize("wide", [{}, {"allow": "vault"}, {"allow": "vault/*", "effect": "read"}])
+async def test_once_a_resource_is_refused_no_other_spelling_is_read_unless_a_rule_names_it(
+    tmp_path: Path, wide: dict[str, str]
+) -> None:
+    """The server may take any of them for the same. A rule for the whole server allows its tools."""
+    vault = {"vault": fork_server.upstream(str(VAULT), str(tmp_path / "vault.log"))}
+    named = {"allow": "vault/resources/doc://open/*"}
+    rules = {"rules": [{"deny": "vault/resources/secret"}, named, *([wide] if wide else [])]}
+    reads = [f'resources.read("any", path={path!r})' for path in [*SPELLINGS, "open/1"]]
+    async with in_memory(configuration(tmp_path, vault, permissions=rules)) as host:
+        values = (await host.run(_readings(reads))).value
+    assert "any open/1" in values, "control"
+    assert values == ["refused"] * len(SPELLINGS) + ["any open/1"]
+    assert (tmp_path / "vault.log").read_text().splitlines() == ["any open/1"]
 
 
 def _readings(expressions: list[str]) -> str:

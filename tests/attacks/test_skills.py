@@ -90,42 +90,15 @@ answers"""
 
 # Texts ---------------------------------------------------------------------------------------------------------------
 
-RUNS_ON_IMPORT = {
-    "a call of a tool": "from servers.google_drive import get_sheet\nROWS = get_sheet('abc')\n",
-    "a loop": "for n in range(9):\n    pass\n",
-    "a default": "def other(a=print('x')):\n    return a\n",
-    "an annotation": "def other(a: print('x')):\n    return a\n",
-    "a metaclass": "class M(type):\n    pass\nclass A(metaclass=M):\n    pass\n",
-    "an assignment to another module": "import json\njson.loads = None\n",
-}
-
-
-async def test_code_that_would_run_on_import_is_refused(it: Person) -> None:
-    for what, added in RUNS_ON_IMPORT.items():
-        error = await it.error(writing(added + GOOD))
-        assert error.startswith("skills/triage.py was not saved:"), what
-    assert it.store.proposals() == []
-
-
-async def test_definitions_and_constants_are_taken(it: Person) -> None:
-    """The control of the test above."""
-    text = (
-        '"""Sort."""\nfrom __future__ import annotations\nimport re\nfrom dataclasses import dataclass, field\n'
-        "from functools import lru_cache\nPATTERN = re.compile('a')\nLIMITS = {'a': (1, -2), 'b': [3]}\n"
-        "Rows = list[dict[str, int]]\n@dataclass(frozen=True)\nclass Item:\n    n: int = 1\n    m: list[int] = "
-        "field(default_factory=list)\n    @property\n    def twice(self) -> int:\n        return 2 * self.n\n"
-        "@lru_cache\ndef cached(n: int) -> int:\n    return n\n"
-        "from math import pi\nfrom codemode import File\nTURN = pi * 2\nDAY = 24 * -60\nFiles = list[File | None]\n"
-        "def first(files: list[File] | None = None) -> File | None:\n    def __set_name__(): ...\n    return None\n"
-    )
-    await it.value(writing(text + GOOD))
-    assert await it.value(USE) == 2
-
 
 async def test_a_text_that_can_not_be_reviewed_is_refused(it: Person) -> None:
     for text, problem in (
         ("def triage(n:\n", "is not valid Python"),
         ("LIMIT = 1\n", "it defines no function"),
+        (
+            "from servers.google_drive import get_sheet\nROWS = get_sheet('abc')\n" + GOOD,
+            "get_sheet() would be called on",
+        ),
         ("def triage(n):\n    return get_sheet(n)\n", "write: from servers.google_drive import get_sheet"),
         (GOOD + "# \u202e\n", "characters that nobody sees"),
         ("def triage(n):\n    \u0435val = n\n    return \u0435val\n", "is not plain ASCII"),

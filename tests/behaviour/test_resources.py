@@ -33,6 +33,7 @@ async def test_a_listed_resource_is_read_by_name_and_recorded_as_a_call(tmp_path
 async def test_a_denied_resource_is_not_asked_for_and_is_marked_wherever_it_is_shown(tmp_path: Path) -> None:
     """Others are not; a misspelt name is answered with the nearest."""
     rules = {"rules": [{"deny": "library/resources/private"}, {"deny": "library/resources/library://books/*"}]}
+    rules["rules"].append({"allow": "library/resources/readme"})
     code = (
         IMPORT
         + "r = []\nfor n in ('private', 'library://private', 'readme'):\n  try: r.append(resources.read(n).text)\n"
@@ -47,7 +48,7 @@ async def test_a_denied_resource_is_not_asked_for_and_is_marked_wherever_it_is_s
     assert answer.value == ["refused", "refused", "# Library"]
     assert asked_of("library", tmp_path) == ["readme"]
     marked = [line.split()[0] for line in folder.split("\n") if line.endswith("[not permitted]")]
-    assert marked == ["private", "book"]
+    assert marked == ["catalog.json", "private", "book"], "once some are denied, only what a rule allows is read"
     assert "is not permitted: rule 1" in file.split("\n")[0]
     assert "[is not permitted: rule 1" in found
     assert "resources.read('readme')" in other

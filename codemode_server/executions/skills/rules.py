@@ -11,13 +11,14 @@ import io
 import keyword
 import re
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.principals import DEVICE_NAMES
 from codemode_server.executions.preflight.reading import MAX_CHARACTERS, Reading, imported_modules, line_of, read
+from codemode_server.executions.skills.definitions import actions_on_import
 from codemode_server.sandbox.guest.scopes import last_name
 from codemode_server.sandbox.importable import NEVER_IN_WORKSPACE
 from codemode_server.text import clean, clean_line, escaped, first_lines
@@ -127,24 +128,6 @@ def _signature(function: _Function) -> str:
 MAX_BYTES = 64 * 1024
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
 _MAX_PROBLEMS = 5
-_HARMLESS = """
-frozenset set tuple list dict str int float bool bytes range object compile re.compile namedtuple
-collections.namedtuple timedelta datetime.timedelta Decimal Fraction Path PurePath dataclass dataclasses.dataclass field
-dataclasses.field lru_cache functools.lru_cache cache functools.cache wraps functools.wraps total_ordering
-functools.total_ordering contextmanager contextlib.contextmanager asynccontextmanager contextlib.asynccontextmanager
-staticmethod classmethod property overload typing.overload abstractmethod abc.abstractmethod TypeVar typing.TypeVar
-NewType typing.NewType
-"""
-_HARMLESS_CALLS = frozenset(_HARMLESS.split())
-"""Functions that may be called, or used as decorators, while a skill is imported."""
-_PLAIN = (
-    *(ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.Set, ast.Dict),
-    *(ast.UnaryOp, ast.BinOp, ast.unaryop, ast.operator, ast.expr_context, ast.keyword, ast.Lambda, ast.arguments),
-    *(ast.arg, ast.Starred),
-)
-"""Nodes allowed in an expression at top level, beside harmless calls."""
-
-
 _FROM_OUTSIDE = (
     "a skill can't import {!r}: it imports the standard library, servers and skills, since a module in /workspace can "
     "change after the user has accepted the skill; save that as a skill too"
@@ -179,7 +162,7 @@ def check_text(name: str, text: str, importable: frozenset[str] | None) -> None:
         raise MetaToolError(f"skills/{name}.py is not valid Python, or too dense to be checked")
     unreviewed = unreviewed_imports(reading, importable) if importable is not None else ()
     outside = ((line, _FROM_OUTSIDE.format(escaped(module[:60]))) for line, module in unreviewed)
-    problems = sorted({*_look_alikes(text), *_run_on_import(reading.tree.body), *outside})
+    problems = sorted({*_look_alikes(text), *actions_on_import(reading.tree.body), *outside})
     if not any(isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef) for it in reading.tree.body):
         problems.append((1, f"it defines no function; write def {name}(…)"))
     if problems:
@@ -200,65 +183,3 @@ def _look_alikes(text: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NAME and not token.string.isascii():
             yield token.start[0], f"the name {token.string[:40].encode('unicode_escape').decode()} is not plain ASCII"
-
-
-def _run_on_import(body: Iterable[ast.stmt]) -> Iterator[tuple[int, str]]:
-    """The statements that do more than define something while the skill is imported."""
-    for statement in body:
-        match statement:
-            case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Expr(value=ast.Constant()):
-                pass
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield from _decorators(statement.decorator_list)
-                defaults = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
-                yield from _not_plain([*defaults, *_annotations(statement)])
-            case ast.ClassDef():
-                if statement.keywords:
-                    yield statement.lineno, "the keywords of a class run code on import"
-                yield from _decorators(statement.decorator_list)
-                yield from _not_plain(statement.bases)
-                yield from _run_on_import(statement.body)
-            case ast.Assign(targets=targets, value=value) if all(isinstance(it, ast.Name) for it in targets):
-                yield from _not_plain([value])
-            case ast.AnnAssign(target=ast.Name()):
-                yield from _not_plain([statement.annotation, *([statement.value] if statement.value else [])])
-            case _:
-                yield (
-                    line_of(statement),
-                    "only imports, functions, classes and constants may stand at top level: the rest would run on "
-                    "import; put it into a function",
-                )
-
-
-def _decorators(expressions: Iterable[ast.expr]) -> Iterator[tuple[int, str]]:
-    for expression in expressions:
-        is_property = isinstance(expression, ast.Attribute) and expression.attr in ("setter", "deleter", "getter")
-        function = expression.func if isinstance(expression, ast.Call) else expression
-        if not is_property and _dotted(function) not in _HARMLESS_CALLS:
-            yield line_of(expression), f"the decorator {ast.unparse(expression)[:40]} would run on import"
-
-
-def _not_plain(expressions: Iterable[ast.expr]) -> Iterator[tuple[int, str]]:
-    """Places that run code while these are evaluated."""
-    for expression in expressions:
-        for node in ast.walk(expression):
-            if isinstance(node, ast.Call) and _dotted(node.func) not in _HARMLESS_CALLS:
-                yield line_of(node), f"{ast.unparse(node.func)[:40]}() would be called on import; call it in a function"
-            elif not isinstance(node, (*_PLAIN, ast.Call)):
-                yield getattr(node, "lineno", line_of(expression)), "this would run on import; put it into a function"
-
-
-def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
-    arguments = function.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-    found = [it.annotation for it in every if it is not None and it.annotation is not None]
-    return [*found, *([function.returns] if function.returns else [])]
-
-
-def _dotted(node: ast.expr) -> str:
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=ast.Name(id=owner), attr=name):
-            return f"{owner}.{name}"
-    return ""

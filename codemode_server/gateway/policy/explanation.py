@@ -130,7 +130,7 @@ def explain(
             if is_certain:
                 break
     else:
-        decisions.append(rules.otherwise(subject.effect))
+        decisions.append(rules.unmatched(subject))
     return Explanation(subject.effect, tuple(considered), tuple(decisions), tuple(others))
 
 

@@ -121,7 +121,9 @@ class Policy:
             self._in_force = _InForce(self._config.settings.permissions)
         subject, relevant = self._in_force.rules_for(target, calls.context.names)
         rule = deciding_rule(relevant, Arguments(target.sent(arguments)))
-        decisions: list[Decision] = [self._in_force.rules.otherwise(subject.effect) if rule is None else rule.decision]
+        decisions: list[Decision] = [
+            self._in_force.rules.unmatched(subject, calls.context.names) if rule is None else rule.decision
+        ]
         has_rates = not (is_counted or is_made or is_captured)
         limits: list[tuple[str, RuleLimit]] = []
         limit = None if rule is None or is_counted else rule.limit
@@ -129,7 +131,7 @@ class Policy:
             limits.append((rule.settings.text, limit))  # the same after an edit that leaves the rule as it is
             if not is_made and (wait := self._rates.seconds_until_free(calls, *limits[0])) is not None:
                 reason = f"{rule.source}: its limit of {rule.settings.limit} is reached"
-                decisions = [Deny(reason if math.isinf(wait) else f"{reason}; {_next_in(wait)}")]
+                decisions = [Deny(f"{reason}; {_next_in(wait)}", advice="")]
         if has_rates and (per_minute := self._config.settings.limits.calls_per_minute):
             limits.append((_QUOTA, RuleLimit(per_minute, 60.0)))
             if (wait := self._rates.seconds_until_free(calls, *limits[-1])) is not None:
@@ -154,21 +156,17 @@ class _InForce:
 
     def rules_for(self, target: CallTarget, names: frozenset[str]) -> tuple[Subject, tuple[Rule, ...]]:
         """The subject of a call, and the rules that may match it, for the principal with these names."""
-        subject, relevant = self._rules_for(target)
-        return subject, tuple(rule for rule in relevant if rule.is_for(names))
-
-    def _rules_for(self, target: CallTarget) -> tuple[Subject, tuple[Rule, ...]]:
         if not isinstance(target, ToolTarget):
             subject = Subject.of_reading(target.server, target.spellings)
-            return subject, self.rules.relevant(subject)
+            return subject, self.rules.relevant(subject, names)
         if (known := self._by_tool.get(target.tool)) is None:
             subject = Subject.of_tool(target.server, target.tool)
             known = self._by_tool[target.tool] = subject, self.rules.relevant(subject)
-        return known
+        return known[0], tuple(rule for rule in known[1] if rule.is_for(names))
 
 
 def _next_in(wait: float) -> str:
-    return f"the next call is possible in {math.ceil(wait)} s"
+    return f"the next call is possible in {'another program' if math.isinf(wait) else f'{math.ceil(wait)} s'}"
 
 
 def most_restrictive(decisions: Sequence[Decision]) -> Decision:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
-from codemode_server.catalog.resources import Resource
+from codemode_server.catalog.resources import MODULE, Resource
 from codemode_server.conditions import Arguments, Condition, NotEvaluable
 from codemode_server.domain.calls import Allow, Ask, Deny
 from codemode_server.domain.tools import Effect
-from codemode_server.gateway.policy.names import Spellings, fits
+from codemode_server.gateway.policy.names import READ_METHOD, READ_RESOURCE, Spellings, fits
 from codemode_server.permission_settings import Answer, Preset, RuleLimit
 from codemode_server.setting_types import RuleEffect
 from codemode_server.settings import PermissionRule, PermissionSettings
@@ -110,6 +110,11 @@ class Rule:
         is_worse = self.answer != "allow" and (wanted, effect) == ("write", "destructive")
         return wanted in (None, effect) or is_worse
 
+    @property
+    def names_resources(self) -> bool:
+        glob = self.settings.globs[1]
+        return glob == READ_RESOURCE or glob.startswith(f"{MODULE}/")
+
     def why_not_now(self, arguments: Arguments) -> str:
         """Why it does not match these arguments; empty if it does. Where that is not certain, only a rule that does not
         allow matches."""
@@ -135,16 +140,46 @@ class PermissionRules:
         self._permissions = permissions
         self._names = names
         self.rules = tuple(Rule(number, rule) for number, rule in enumerate(permissions.rules, start=1))
+        self._restricting = tuple(it for it in self.rules if it.answer != "allow" and it.names_resources)
 
-    def relevant(self, subject: Subject) -> tuple[Rule, ...]:
-        """The rules that may match calls of the subject, in their order."""
-        return tuple(rule for rule in self.rules if not self.why_never(rule, subject))
+    def relevant(self, subject: Subject, names: frozenset[str] | None = None) -> tuple[Rule, ...]:
+        """The rules that may match calls of the subject, in their order; by the principal with these `names`."""
+        return tuple(rule for rule in self.rules if not self.why_never(rule, subject, names))
 
-    def why_never(self, rule: Rule, subject: Subject) -> str:
+    def why_never(self, rule: Rule, subject: Subject, names: frozenset[str] | None = None) -> str:
         """Why one of the rules matches no call of the subject by this principal; empty if it may match one."""
-        if self._names is not None and not rule.is_for(self._names):
+        names = self._names if names is None else names
+        if names is not None and not rule.is_for(names):
             return "it is for other principals"
+        if rule.answer == "allow" and not rule.names_resources:
+            restricting = self._restricting_rule(subject, names)
+            if restricting is not None and restricting.number < rule.number:
+                return f"{restricting.source} restricts resources, and this rule names none"
         return rule.why_never(subject)
+
+    def unmatched(self, subject: Subject, names: frozenset[str] | None = None) -> RuleDecision:
+        """The decision on calls of the subject that no rule matches.
+
+        If a rule restricts some resources of a server, it restricts all that no rule allows: the server may take many
+        spellings of a URI for the same.
+        """
+        rule = self._restricting_rule(subject, self._names if names is None else names)
+        if rule is None:
+            return self.otherwise(subject.effect)
+        remedy = f"a rule has to name the others that may be read, as `allow: {subject.server.raw}/{MODULE}/NAME`"
+        return type(rule.decision)(f"{rule.source} restricts resources of {subject.server.raw}; {remedy}")
+
+    def _restricting_rule(self, subject: Subject, names: frozenset[str] | None) -> Rule | None:
+        """The rule that restricts resources of the subject's server, one that denies first, if it is a resource."""
+        if not self._restricting or subject.tool.raw != READ_METHOD:
+            return None
+        found = [
+            it
+            for it in self._restricting
+            if fits(subject.server, it.settings.globs[0], is_wide=True)
+            and (it.settings.principals is None if names is None else it.is_for(names))
+        ]
+        return min(found, key=lambda it: it.answer != "deny", default=None)
 
     def otherwise(self, effect: RuleEffect) -> RuleDecision:
         """The decision where no rule matches."""
@@ -164,7 +199,7 @@ class PermissionRules:
             yield rule.decision
             if rule.condition is None and (self._names is not None or rule.settings.principals is None):
                 return  # it matches every call
-        yield self.otherwise(subject.effect)
+        yield self.unmatched(subject)
 
     def always_denied(self, subject: Subject) -> Deny | None:
         """The first reason for which every call of the subject is denied; None if one may be let through."""

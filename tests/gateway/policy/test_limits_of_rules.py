@@ -55,7 +55,8 @@ def test_calls_beyond_it_are_denied_with_the_limit_in_the_reason() -> None:
     product.now = 20.5
     assert product.decide(calls) == Deny(
         "rule 1 of permissions.rules (allow: mail/send, limit: 2/minute): its limit of 2/minute is reached; the next "
-        "call is possible in 40 s"
+        "call is possible in 40 s",
+        advice="",
     )
 
 
@@ -76,7 +77,9 @@ def test_a_limit_for_an_execution_starts_anew_with_the_next() -> None:
     calls = product.execution()
     assert product.decide(calls).kind == "allow"
     assert product.decide(calls) == Deny(
-        "rule 1 of permissions.rules (allow: mail, limit: 1/execution): its limit of 1/execution is reached"
+        "rule 1 of permissions.rules (allow: mail, limit: 1/execution): its limit of 1/execution is reached; the next "
+        "call is possible in another program",
+        advice="",
     )
     assert product.decide(product.execution()).kind == "allow"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from codemode_server.cli.arguments import config_file
@@ -33,7 +33,7 @@ def run(parsed: argparse.Namespace) -> int:
     loaded = load(config_file(parsed), require_trust=False)
     for error in loaded.server_errors:
         announce(error)
-    show(describe(loaded, _rules_without_tools(loaded)))
+    show(describe(loaded, [*_rules_without_tools(loaded), *_rules_by_spelling(loaded)]))
     return 2 if loaded.server_errors else 0
 
 
@@ -49,6 +49,12 @@ def _rules_without_tools(loaded: LoadedSettings) -> Sequence[str]:
             return list(rules_without_tools(loaded.settings.permissions, known.catalog))
     except (CodemodeError, OSError):  # `status` and `doctor` say what is wrong with the state folder
         return ()
+
+
+def _rules_by_spelling(loaded: LoadedSettings) -> Iterable[str]:
+    from codemode_server.gateway.policy.explanation import rules_by_spelling
+
+    return rules_by_spelling(loaded.settings.permissions)
 
 
 def add_arguments_trust(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -20,7 +21,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox.backends.wasm import backend as backend_module
 from codemode_server.sandbox.backends.wasm import build, component
 from codemode_server.sandbox.contract import Ending, Limits, Program, SandboxBackend
-from tests.sandbox.lab import Lab, Tools, pids_of, workers
+from tests.sandbox.lab import RAW, Lab, Tools, pids_of, workers
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="owners and signals are as on posix")]
 
@@ -129,6 +130,38 @@ async def test_a_worker_killed_under_its_program_is_told(wasm: object) -> None:
         assert outcome.error is not None
         assert "exit status -9" in outcome.error.message
         assert (await own.run(one_program("6 * 7"), Tools())).value == 42
+
+
+FRAMES = {
+    "sent by the guest itself": "from servers.github import echo\nlen(echo(x='a' * 12_000_000)['x'])",
+    "of plain text": RAW["wasm"] + "raw.send('a' * 105_000_000)",
+    "of half the memory": RAW["wasm"] + "raw.send('a' * 120_000_000)",
+    "with a wide character": RAW["wasm"] + "text = 'a' * 50_000_000\nraw.send(text + chr(0x1F600))",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much memory a process had, and bounds it")
+@pytest.mark.parametrize("way", FRAMES)
+async def test_the_copies_of_a_frame_are_bounded_with_the_memory_of_its_program(wasm: object, way: str) -> None:
+    """A worker needs 60 MiB, and 8 times the longest frame beside `memory_mb`; it took 662 for 105 MB."""
+    peaks, is_over = [0], threading.Event()
+
+    def watch(pid: int) -> None:
+        with suppress(OSError):
+            while not is_over.wait(0.002):
+                status = Path(f"/proc/{pid}/status").read_text()
+                peaks.append(*(int(kib) // 1024 for kib in re.findall(r"VmHWM:\s+(\d+)", status)))
+
+    async with workers() as own:
+        (pid,) = pids_of(own)
+        watching = threading.Thread(target=watch, args=(pid,))
+        watching.start()
+        outcome = await own.run(one_program(FRAMES[way], call_bytes=13 * 2**20), Tools())
+        is_over.set()
+        watching.join()
+        assert (await own.run(one_program("6 * 7"), Tools())).value == 42
+    assert outcome.ending is (Ending.RETURNED if "itself" in way else Ending.LIMITED)
+    assert max(peaks) < 60 + 256 + 8 * 13
 
 
 HOST = """

@@ -5,6 +5,7 @@ Also finds rules that can match no tool. Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -142,6 +143,22 @@ def rules_without_tools(permissions: PermissionSettings, catalog: Catalog) -> It
     for number, rule in enumerate(permissions.rules, start=1):
         if (found := _without_tool(rule, catalog)) is not None:
             yield f"permissions.rules[rule {number}].{rule.answer}: {found}"
+
+
+_COMPARED = re.compile(r"""(?:==|\bin\b)\s*\[?\s*["']|["']\s*==|\.(?:startsWith|endsWith|contains|matches)\(""")
+
+
+def rules_by_spelling(permissions: PermissionSettings) -> Iterator[str]:
+    """A warning for each rule that refuses a call by how a text is written, unless its condition is negated."""
+    for number, rule in enumerate(permissions.rules, start=1):
+        when = rule.when or ""
+        if rule.answer != "allow" and "!" not in when and _COMPARED.search(when):
+            target = getattr(rule, rule.answer)
+            remedy = f'`allow: {target}` with `when: args.NAME in ["TEXT"]`, and after it `{rule.answer}: {target}`'
+            yield (
+                f"permissions.rules[rule {number}].when: another spelling of the text passes, in capitals, as a list, "
+                f"with a space; write what may be sent instead: {remedy}"
+            )
 
 
 def _without_tool(rule: PermissionRule, catalog: Catalog) -> str | None:

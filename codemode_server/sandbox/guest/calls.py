@@ -200,9 +200,14 @@ class Calls:
 
         Raises:
             TypeError: an argument has no form in JSON.
+            ValueError: an argument has half a character.
         """
         plain = plain_arguments(title, arguments)
-        text, forms = to_json(plain), [*forms_in(plain)]
+        try:
+            text, forms = to_json(plain, "strict"), [*forms_in(plain)]
+        except UnicodeError:
+            message = f"{title}() can't send half a character (a lone surrogate, as \\ud800); remove it from the text"
+            raise ValueError(message) from None
         return lambda: self._settled_by(self.link.call(server, tool, text, forms, raw=raw), server, tool, is_raw=raw)
 
     def begin_read(self, server: str, uri: str, arguments: dict[str, Any] | None = None) -> Future[Any]:

@@ -53,14 +53,15 @@ class LimitPassed(BaseException):
         """Description of the program's value, if that is too large."""
 
 
-def to_json(value: Any) -> str:
-    """Compact JSON that is always valid UTF-8: lone surrogates, which no frame can hold, become `?`."""
+def to_json(value: Any, errors: str = "replace") -> str:
+    """Compact JSON that is always valid UTF-8: pairs of surrogates are joined, and lone ones, which no frame can hold,
+    are replaced, or raise UnicodeError if `errors` is "strict"."""
     text = _ENCODER.encode(value)
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError:
-            text = text.encode("utf-8", "replace").decode()
+            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", errors)
     return text
 
 

@@ -1,4 +1,5 @@
-"""A permission rule with a mistyped tool is reported; one that is a precaution, or that can't be judged, is not."""
+"""A permission rule with a mistyped tool is reported; one that is a precaution, or that can't be judged, is not. So is
+one that refuses a call by the spelling of a text."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.gateway.policy.explanation import rules_without_tools
+from codemode_server.gateway.policy.explanation import rules_by_spelling, rules_without_tools
 from codemode_server.permission_settings import PermissionSettings
 
 
@@ -52,3 +53,27 @@ OF_NO_TOOL = ["git/resources/git://x", "git/read_resource"]
 @pytest.mark.parametrize("pattern", [*MATCHING, *PRECAUTIONS, *OF_UNKNOWN_TOOLS, *OF_NO_TOOL])
 def test_no_other_rule_is_reported(pattern: str) -> None:
     assert warnings({"deny": pattern}) == []
+
+
+@pytest.mark.parametrize(
+    ("when", "is_reported"),
+    [
+        ('args.to == "eve@x.org"', True),
+        ("'eve' == args.to", True),
+        ('args.to in ["eve", "mallory"]', True),
+        ('size(args.body) > 3 || args.path.startsWith("/etc")', True),
+        ('args.path.matches("^/etc")', True),
+        ('args.to != "acme"', False),
+        ('!(args.to in ["acme"])', False),
+        ('!args.path.startsWith("/workspace/")', False),
+        ("args.amount > 1000", False),
+        ("args.amount == 5", False),
+    ],
+)
+def test_a_rule_that_refuses_by_the_spelling_of_a_text_is_reported_with_the_form_that_allows(
+    when: str, is_reported: bool
+) -> None:
+    rules = [{"allow": "git", "when": when}, {"deny": "mail/send", "when": when}]
+    told = list(rules_by_spelling(PermissionSettings.model_validate({"rules": rules})))
+    assert [line.split(":")[0] for line in told] == ["permissions.rules[rule 2].when"] * is_reported
+    assert all("`allow: mail/send` with `when: args.NAME in" in line for line in told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,8 @@ class Instance:
     """The folder that its program sees as /tmp."""
     workspace: Path | None
     memory_mb: int
+    frame_bytes: int
+    """Size of the longest frame that an honest program sends."""
     file_mb: int
     inodes: tuple[int, ...]
     """Inodes of its folders."""
@@ -42,7 +45,8 @@ class Instance:
         # One file may grow a little past the quota, so that the quota, with its setting, ends the program.
         file_mb = program.limits.workspace_mb + 1
         inodes = tuple(folder.stat().st_ino for folder in folders)
-        return cls(scratch, program.workspace, program.limits.memory_mb, file_mb, inodes)
+        limits = program.limits
+        return cls(scratch, program.workspace, limits.memory_mb, frames.longest_frame(limits), file_mb, inodes)
 
     def is_for(self, program: Program) -> bool:
         """True if it fits a program: the same parameters, and no folder was replaced or removed."""
@@ -83,8 +87,8 @@ class Worker:
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """True if it ended because the program's memory was full."""
-        return self._process.returncode == _EXIT_OUT_OF_MEMORY
+        """True if it ended because the program's memory was full, or its own, where native code aborts."""
+        return self._process.returncode in (_EXIT_OUT_OF_MEMORY, -signal.SIGABRT)
 
     async def ready(self) -> None:
         """Wait until it can make an instance.
@@ -118,6 +122,7 @@ class Worker:
             folders = {}  # this wasmtime lets programs out of them there: GHSA-f2pq-268w-886c
         settings = {
             "memory_bytes": instance.memory_mb * 2**20,
+            "frame_bytes": instance.frame_bytes,
             "file_bytes": instance.file_mb * 2**20,
             "folders": folders,
         }

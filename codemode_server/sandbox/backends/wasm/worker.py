@@ -32,6 +32,9 @@ _WASM_STACK = 2 * 2**20  # the maximum that wasmtime accepts
 _THREAD_STACK = 16 * 2**20
 _OPEN_FILES = 256
 _READ = 2**18
+_FRAME_COPIES = 8
+"""Memory of a frame on its way, in sizes of its UTF-8: as bytes and as a text, which one emoji makes four times as
+long."""
 _DEEP = "call stack exhausted"
 
 
@@ -160,11 +163,13 @@ def serve(native_code: str) -> None:
     pipe.write("")
     while True:
         settings = pipe.next_program()
-        _limit_files(settings["file_bytes"])
+        _limit(settings)
         try:
             _run_one(pipe, shared, linker, code, settings)
         except (wasmtime.Trap, wasmtime.WasmtimeError, wasmtime.ExitTrap) as error:
             _give_up(EXIT_TRAPPED, _reason(str(error)))
+        except MemoryError:
+            _give_up(EXIT_OUT_OF_MEMORY, "a frame takes more memory than the process may have")
 
 
 def _run_one(
@@ -187,18 +192,18 @@ def _run_one(
         pipe.write("")  # before the memory of the instance is freed, which takes time
     except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
         # A failed allocation that cannot raise MemoryError leads to an arbitrary trap.
-        if _DEEP not in str(error) and _private_bytes() > 0.75 * settings["memory_bytes"]:
+        if _DEEP not in str(error) and _memory("RssAnon:") > 0.75 * settings["memory_bytes"]:
             _give_up(EXIT_OUT_OF_MEMORY, "the interpreter had no memory left to say so")
         raise
     finally:
         store.close()
 
 
-def _private_bytes() -> int:
-    """Memory in use, or 0 where /proc does not say; while the instance exists, most of it is the program's."""
+def _memory(kind: str) -> int:
+    """Memory of this kind in use, or 0 where /proc does not say; while the instance exists, most is the program's."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
-            return next((int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon:")), 0)
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith(kind)), 0)
     except OSError:
         return 0
 
@@ -210,13 +215,17 @@ def _reason(trap: str) -> str:
     return f"the interpreter stopped: {last.strip()[:300]}"
 
 
-def _limit_files(file_bytes: int) -> None:
-    """Limit the files of the process to what a program may need."""
+def _limit(settings: dict[str, Any]) -> None:
+    """Limit the files and the memory of the process to what a program may need, with the copies of its frames."""
     if sys.platform == "win32":
         return
     import resource
 
-    limits = ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, file_bytes), (resource.RLIMIT_NOFILE, _OPEN_FILES))
+    file_bytes, used = settings["file_bytes"], _memory("VmData:")
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, file_bytes), (resource.RLIMIT_NOFILE, _OPEN_FILES)]
+    if used:
+        most = used + settings["memory_bytes"] + _FRAME_COPIES * settings["frame_bytes"]
+        limits.append((resource.RLIMIT_DATA, most))
     for limit, value in limits:
         _, hard = resource.getrlimit(limit)
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)

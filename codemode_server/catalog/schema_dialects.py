@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 _MAX_DEPTH = 64
 _MAX_NODES = 20_000
-_TYPES = (
+TYPES = (
     {name: name for name in ("string", "number", "integer", "boolean", "array", "object", "null")}
     | {
         **dict.fromkeys(("float", "double", "decimal"), "number"),
@@ -86,7 +86,7 @@ class _Rewriter:
         if isinstance(schema, bool):
             return schema
         if isinstance(schema, str):  # `{"name": "string"}`
-            kind = _TYPES.get(schema.lower())
+            kind = TYPES.get(schema.lower())
             return {"type": kind} if kind else {"description": schema}
         if not isinstance(schema, dict) or depth > _MAX_DEPTH or self._nodes < 0:
             self._doubts += 1
@@ -153,7 +153,7 @@ class _Rewriter:
         kinds = value if isinstance(value, list) else [value]
         if any(kind and isinstance(kind, dict) for kind in kinds):  # a union of draft 3
             return {"anyOf": self._list(kinds, depth)}
-        names = [_TYPES.get(kind.lower()) for kind in kinds if isinstance(kind, str)]
+        names = [TYPES.get(kind.lower()) for kind in kinds if isinstance(kind, str)]
         known = list(dict.fromkeys(name for name in names if name))
         if not known or None in names:
             return None
@@ -193,11 +193,11 @@ class _Rewriter:
         return target if isinstance(target, dict) and target.get("additionalProperties") is False else part
 
     def _map(self, key: str, value: Any, depth: int) -> dict[str, Any] | None:
-        value = _by_name(value) if key == "properties" else value
+        value = by_name(value) if key == "properties" else value
         if not isinstance(value, dict):
             return None
         is_part = key == "dependentSchemas"
-        parts = {name: part for name, part in value.items() if key != "properties" or not _is_misplaced(name, part)}
+        parts = {name: part for name, part in value.items() if key != "properties" or not is_misplaced(name, part)}
         return {key: {name: self.rewritten(part, depth, is_part=is_part) for name, part in parts.items()}}
 
     def _reference(self, value: object) -> dict[str, Any] | None:
@@ -209,7 +209,7 @@ class _Rewriter:
 
     def _require(self, schema: Mapping[str, Any], made: dict[str, Any]) -> None:
         """Adds the names that are required, wherever the drafts and authors write that."""
-        declared = _by_name(schema.get("properties"))
+        declared = by_name(schema.get("properties"))
         properties = declared if isinstance(declared, dict) else {}
         names = [*_names(schema.get("required"))]
         if isinstance(properties.get("required"), list | str):
@@ -240,15 +240,16 @@ def _nullable(made: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]
     return made
 
 
-def _by_name(properties: object) -> object:
+def by_name(properties: object) -> object:
     """Properties that are written as a list: `[{"name": "id", "type": "string"}]`."""
     if not isinstance(properties, list):
         return properties
     return {part["name"]: part for part in properties if isinstance(part, dict) and _is_text(part.get("name"))}
 
 
-def _is_misplaced(name: str, part: object) -> bool:
-    is_type = isinstance(part, str) and part.lower() in _TYPES and name != "type"
+def is_misplaced(name: str, part: object) -> bool:
+    """True if a property is in fact a keyword of the object, written one level too deep."""
+    is_type = isinstance(part, str) and part.lower() in TYPES and name != "type"
     return name in _OF_SCHEMAS and not isinstance(part, dict) and not is_type
 
 

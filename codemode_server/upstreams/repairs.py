@@ -9,11 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from codemode_server.catalog.schema_dialects import TYPES, by_name, is_misplaced
 from codemode_server.domain.ids import JsonSchema
 
-_TYPES = {kind: kind for kind in ("array", "boolean", "integer", "null", "number", "object", "string")} | {
-    "bool": "boolean", "dict": "object", "float": "number", "int": "integer", "list": "array", "str": "string",
-}  # fmt: skip
 _OF_NAMES = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 """Keywords with a schema for each name."""
 _OF_ONE = frozenset({
@@ -109,30 +107,24 @@ def input_schema(written: Any) -> JsonSchema | str:
 
 def schema(written: Any) -> Any:
     """A JSON Schema with its types in the words of JSON Schema and with an object wherever one belongs."""
-    if isinstance(written, str) and written.lower() in _TYPES:
-        return {"type": _TYPES[written.lower()]}
+    if isinstance(written, str) and written.lower() in TYPES:
+        return {"type": TYPES[written.lower()]}
     if not isinstance(written, dict):
         return written if isinstance(written, bool) else {}
     read = dict(written)
     for key, value in written.items():
         if key in _OF_NAMES:
-            read[key] = {name: schema(one) for name, one in _by_name(value).items()}
+            parts = as_object(by_name(value))
+            read[key] = {name: one if is_misplaced(name, one) else schema(one) for name, one in parts.items()}
         elif key in _OF_ONE:
             read[key] = schema(value) if not (key == "items" and isinstance(value, list) and value) else value
         elif key in _OF_LISTS and isinstance(value, list):
             read[key] = [schema(one) for one in value]
         elif key == "type" and isinstance(value, str):
-            read[key] = _TYPES.get(value.lower(), value)
+            read[key] = TYPES.get(value.lower(), value)
         elif key == "type" and isinstance(value, list):
-            read[key] = [_TYPES.get(kind.lower(), kind) if isinstance(kind, str) else kind for kind in value]
+            read[key] = [TYPES.get(kind.lower(), kind) if isinstance(kind, str) else kind for kind in value]
     return read
-
-
-def _by_name(written: Any) -> dict[str, Any]:
-    """Schemas by name, also from a list of schemas that have a `name` each."""
-    if isinstance(written, list):
-        return {it["name"]: it for it in written if isinstance(it, dict) and isinstance(it.get("name"), str)}
-    return as_object(written)
 
 
 def blocks(content: Any) -> list[Any] | None:

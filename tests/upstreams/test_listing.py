@@ -62,6 +62,7 @@ async def test_a_tool_whose_name_holds_a_secret_is_left_out() -> None:
         ({"type": ["null", "object"], "properties": []}, {"properties": {}}),
         ({"type": "Object", "properties": {"a": {"type": "STRING"}}}, {"properties": {"a": {"type": "string"}}}),
         ({"properties": {"a": [], "b": None}}, {"properties": {"a": {}, "b": {}}}),
+        ({"properties": {"required": ["a"]}}, {"properties": {"required": ["a"]}}),
         ({"properties": {"c": "int"}}, {"properties": {"c": {"type": "integer"}}}),
         ({"properties": [{"name": "a", "type": "str"}]}, {"properties": {"a": {"name": "a", "type": "string"}}}),
         ({"properties": "what"}, {"properties": {}}),

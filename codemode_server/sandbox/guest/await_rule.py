@@ -41,7 +41,6 @@ _TAKERS = frozenset(["values", "items", "get", "get_nowait", "pop", "popleft"])
 _PASSING = frozenset(["zip", "enumerate", "list", "tuple", "set", "dict", "reversed", "islice", "chain"])
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 _TRANSPARENT = {"<genexpr>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>"}
-_TEXTS = (ast.Constant, ast.JoinedStr)
 
 
 class Use(IntEnum):
@@ -174,10 +173,10 @@ class CallUses(Scopes):
         return list(islice(filter(_may_be_read_twice, (outer.func, *outer.args)), MAX_ALIKE))
 
     def _may_call_tool(self, function: ast.expr) -> bool:
-        is_named = root_name(function) in self._tools
-        return is_named or (
-            function.id in self._variables if isinstance(function, ast.Name) else _is_looked_up(function)
-        )
+        if isinstance(function, (ast.Subscript, ast.Call)):
+            return True  # `table[name](…)`, `getattr(server, name)(…)`
+        root = root_name(function)
+        return root in self._tools or (isinstance(function, ast.Name) and root in self._variables)
 
     @cached_property
     def _uses(self) -> dict[str, set[Use]]:
@@ -293,7 +292,9 @@ class CallUses(Scopes):
         if groups:
             return Use.EITHER, groups
         if isinstance(call.func, ast.Attribute):
-            is_unknown = is_call and root not in self._modules and not isinstance(call.func.value, _TEXTS)
+            is_unknown = (
+                is_call and root not in self._modules and not isinstance(call.func.value, (ast.Constant, ast.JoinedStr))
+            )
         elif not _may_be_read_twice(call.func):
             return Use.EITHER, []
         else:
@@ -330,11 +331,6 @@ def _needs_value(parent: ast.AST, node: ast.AST) -> bool:
 def _may_be_read_twice(function: ast.expr) -> bool:
     kinds = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Load)
     return not isinstance(function, ast.Constant) and all(isinstance(node, kinds) for node in ast.walk(function))
-
-
-def _is_looked_up(function: ast.expr) -> bool:
-    """`table[name]` or `getattr(server, name)`."""
-    return isinstance(function, (ast.Subscript, ast.Call))
 
 
 def _tool_names(nodes: Sequence[ast.AST]) -> set[str]:

@@ -22,28 +22,13 @@ class Place(NamedTuple):
     """True if a lambda or a generator expression runs it later: an `await` there would change what it gives."""
 
 
-class _Parameters(NamedTuple):
-    """Names of the parameters of functions, or of the fields of classes, as groups have them."""
-
-    by_position: dict[int, frozenset[str]]
-    by_name: dict[str, frozenset[str]]
-    all: frozenset[str]
-
-
-class _Arguments(NamedTuple):
-    """Positions of a call's arguments, none of which is known after a `*`, and the program's functions among them."""
-
-    positions: dict[ast.AST, int]
-    functions: list[str]
-
-
 class Scopes:
     """Scopes, functions and names of one program."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.nodes = list(ast.walk(tree))
-        self._known_parameters: dict[str, _Parameters] = {}
-        self._known_arguments: dict[ast.Call, _Arguments] = {}
+        self._parameters: dict[str, dict[int | str | None, frozenset[str]]] = {}
+        self._arguments: dict[ast.Call, tuple[dict[ast.AST, int], list[str]]] = {}
         self.functions: dict[str, list[ast.AST]] = {}
         for node in self.nodes:
             match node:
@@ -69,11 +54,10 @@ class Scopes:
                 scopes[child] = Place(scope, is_deferred=is_deferred and not isinstance(child, ast.stmt))
         return scopes
 
-    def _parameters(self, name: str) -> _Parameters:
-        """Of the program's functions of this name."""
-        if name not in self._known_parameters:
-            by_position: dict[int, frozenset[str]] = {}
-            by_name: dict[str, frozenset[str]] = {}
+    def _parameters_of(self, name: str) -> dict[int | str | None, frozenset[str]]:
+        """Parameters of the functions of this name, and fields of classes: by position, by name, and all at None."""
+        if name not in self._parameters:
+            taken = self._parameters[name] = {}
             for function in self.functions.get(name, [])[-MAX_ALIKE:]:
                 maker = _maker(function)
                 if isinstance(maker, ast.ClassDef):
@@ -83,30 +67,23 @@ class Scopes:
                     is_method = maker is not function or isinstance(self.scopes[function].scope, ast.ClassDef)
                     own = [(each, self._in_scope(each, maker)) for each in _parameter_names(maker)[is_method:]]
                 for position, (outer, inner) in enumerate(own):
-                    by_position[position] = by_position.get(position, _NO_NAMES) | {inner}
-                    by_name[outer] = by_name.get(outer, _NO_NAMES) | {inner}
-            self._known_parameters[name] = _Parameters(by_position, by_name, _NO_NAMES.union(*by_position.values()))
-        return self._known_parameters[name]
-
-    def _arguments(self, call: ast.Call) -> _Arguments:
-        if call not in self._known_arguments:
-            is_starred = any(isinstance(each, ast.Starred) for each in call.args)
-            positions: dict[ast.AST, int] = {each: position for position, each in enumerate(call.args)}
-            names = [last_name(each) for each in call.args if last_name(each) in self.functions]
-            self._known_arguments[call] = _Arguments({} if is_starred else positions, names[:MAX_ALIKE])
-        return self._known_arguments[call]
+                    for key in (position, outer):
+                        taken[key] = taken.get(key, _NO_NAMES) | {inner}
+            taken[None] = _NO_NAMES.union(*taken.values())
+        return self._parameters[name]
 
     def names_within(self, call: ast.Call, node: ast.AST) -> frozenset[str]:
-        """Names under which functions of the program get an argument, which one called or one beside it may be."""
-        arguments, taken = self._arguments(call), self._parameters(last_name(call.func))
-        if isinstance(node, ast.keyword):
-            names = taken.by_name.get(node.arg or "", _NO_NAMES)
-        elif (position := arguments.positions.get(node)) is None:
-            names = taken.all
-        else:
-            names = taken.by_position.get(position, _NO_NAMES)
-        if arguments.functions and last_name(node) not in self.functions:  # `map(safe, calls)`
-            names = names.union(*(self._parameters(name).all for name in arguments.functions))
+        """Names under which functions of the program get an argument: the one called, and those beside the argument."""
+        if call not in self._arguments:
+            is_starred = any(isinstance(each, ast.Starred) for each in call.args)
+            positions: dict[ast.AST, int] = {} if is_starred else {each: at for at, each in enumerate(call.args)}
+            passed = [last_name(each) for each in call.args if last_name(each) in self.functions]
+            self._arguments[call] = positions, passed[:MAX_ALIKE]
+        positions, passed = self._arguments[call]
+        key = node.arg if isinstance(node, ast.keyword) else positions.get(node)
+        names = self._parameters_of(last_name(call.func)).get(key, _NO_NAMES)
+        if passed and last_name(node) not in self.functions:  # `map(safe, calls)`
+            names = names.union(*(self._parameters_of(name)[None] for name in passed))
         return names
 
     def name_of(self, node: ast.AST) -> str:

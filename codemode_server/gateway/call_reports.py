@@ -64,20 +64,14 @@ class CallReports:
         )
         event.calls.reports.append(report)
         if resumed is not None and (earlier := resumed.unanswered.get(event.call.seq)):
-            written = clean_line(
-                ", ".join(f"{name}={it}" for name, it in report.arguments.items()), _MAX_ASKED_CHARACTERS
-            )
-            event.calls.messages.append(f"{title_of(target)}({written}): {_unanswered_line(event, earlier)}")
-
-
-def _unanswered_line(event: CallEnded, earlier: int) -> str:
-    match event.decision:
-        case Recorded(reason=reason):
-            return f"not sent again; taken as arrived, with the result {event.result.text or 'None'}: {reason}"
-        case Allow():
-            return f"sent a second time, since call {earlier} of the earlier run got no answer"
-        case decision:
-            return f"not sent again: {event.outcome.error or decision.reason}"
+            written = ", ".join(f"{name}={it}" for name, it in report.arguments.items())
+            title = f"{title_of(target)}({clean_line(written, _MAX_ASKED_CHARACTERS)})"
+            if isinstance(decision, Recorded):
+                said = f"taken as arrived, with the result {result.text or 'None'}: {decision.reason}"
+                event.calls.messages.append(f"{title}: not sent again; {said}")
+            elif isinstance(decision, Allow):
+                said = f"sent a second time, since call {earlier} of the earlier run got no answer"
+                event.calls.messages.append(f"{title}: {said}")
 
 
 def _report_restart(event: CallEnded) -> None:

@@ -135,8 +135,8 @@ class ResumedCalls:
             case "retry":
                 return decided
             case "skip":
-                outcome, reason = CallOutcome(CallStatus.SUCCEEDED, 0.0), f"{reason} (approvals.unknown: skip)"
-                return Recorded(outcome, reason, is_assumed=True)
+                outcome = CallOutcome(CallStatus.SUCCEEDED, 0.0)
+                return Recorded(outcome, f"approvals.unknown: skip; {reason}", is_assumed=True)
         return Ask(reason, is_unanswered=True)
 
     @property

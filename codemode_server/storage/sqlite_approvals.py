@@ -33,7 +33,7 @@ _Row = tuple[Any, ...]
 
 
 class SqliteApprovals:
-    """Implements `executions.approvals.store.ApprovalStore`."""
+    """Implements `executions.approvals.approver.ApprovalStore`."""
 
     def __init__(self, thread: DatabaseThread, cipher: JournalCipher) -> None:
         self._thread = thread

@@ -40,8 +40,6 @@ from codemode_server.executions.preflight.reading import parsed
 _MAX_SCHEMA_SECONDS = 0.2
 """Time for all calls of one program; an upstream's schema may be slow on purpose."""
 _MAX_FINDINGS = 50
-_MAX_COMPARED = 20
-"""Undefined names that are compared with the names of all tools, which takes milliseconds."""
 _MAX_LOOKED_AT = 300
 _PREDEFINED = frozenset({*dir(builtins), *dir(type("Any", (), {}))}) | {
     *("exit", "quit", "ToolError", "PythonFinalizationError", "WindowsError", "_", "__file__"),
@@ -208,8 +206,8 @@ class Findings:
         if language := other_language(self.reading.text, self._catalog, undefined):
             yield Finding(1, language, is_sure=True)
             return
-        for number, node in enumerate(undefined.values()):
-            hint = self._hint(node) or (self._mistyped_tool(node) if number < _MAX_COMPARED else "")
+        for node in undefined.values():
+            hint = self._hint(node)
             if hint or self.names.imports_tools:
                 hint = hint or f"; {starts_fresh(*self._context.last_result())}"
                 yield self.finding(node, f"name {node.id!r} is not defined{hint}")
@@ -228,15 +226,6 @@ class Findings:
             return f"; write: {wanted}"
         meant = similar_name(name, [known for known in self.names.bound if known])
         return f"; did you mean {meant!r}?" if meant else ""
-
-    def _mistyped_tool(self, node: ast.Name) -> str:
-        """The import of the tool for whose name that of a called function is a typing mistake."""
-        call = self.reading.parents.get(node)
-        if not isinstance(call, ast.Call) or call.func is not node:
-            return ""
-        similar = self._catalog.mistyped_tools(node.id)
-        near = [tool for server, tool in similar if not self._context.refusal_of(server, tool)]
-        return f"; did you mean {near[0].name}? Write: {near[0].import_line}" if near else ""
 
 
 def _annotations(node: ast.AST) -> Iterator[ast.AST]:

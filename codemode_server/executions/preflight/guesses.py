@@ -7,8 +7,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Container, Iterable
+from functools import lru_cache
 
-from codemode_server.catalog.catalog import Catalog, Server
+from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.sandbox.guest.advice import (
     CODEMODE_NAMES,
     NETWORK_MODULES,
@@ -82,18 +83,21 @@ def imports_of(guesses: Iterable[str], catalog: Catalog) -> str:
     words = [word for guess in whole for word in dict.fromkeys([guess, *_SEPARATOR.split(guess)]) if word]
     folded = {_folded(server.name): server for server in catalog.servers}
     named = [server for word in words if (server := folded.get(_folded(word)))]
+    servers = {server.name for server in named}
     for word in reversed(words):
-        tools = _tools_named(word, named or catalog.servers)
-        if tools:
-            return " or ".join(tools[:_MAX_IMPORTS])
+        tools = [it for it in _by_folded_name(catalog).get(_folded(word), ()) if not servers or it.server in servers]
+        if tools := [it for it in tools if word in (it.name, it.raw_name)] or tools:
+            return " or ".join(tool.import_line for tool in tools[:_MAX_IMPORTS])
     return f"from servers import {named[-1].name}" if named else ""
 
 
-def _tools_named(word: str, servers: Iterable[Server]) -> list[str]:
-    exact = [tool for server in servers if (tool := server.by_name.get(word))]
-    wanted = _folded(word)
-    tools = exact or [tool for server in servers for tool in server.tools if _folded(tool.name) == wanted]
-    return [tool.import_line for tool in tools]
+@lru_cache(maxsize=1)
+def _by_folded_name(catalog: Catalog) -> dict[str, list[Tool]]:
+    """The tools by their names without case and separators; a hostile program may guess thousands."""
+    found: dict[str, list[Tool]] = {}
+    for tool in catalog.tools():
+        found.setdefault(_folded(tool.name), []).append(tool)
+    return found
 
 
 def _folded(name: str) -> str:

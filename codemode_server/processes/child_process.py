@@ -92,6 +92,16 @@ class ChildProcess:
         return self._process.returncode
 
     @property
+    def has_exited(self) -> bool:
+        """True if it has exited, also while asyncio has not reaped it, which takes longer on a busy machine."""
+        if self.returncode is not None or sys.platform == "win32":
+            return self.returncode is not None
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:  # it is reaped, and asyncio is about to know
+            return True
+
+    @property
     def stdin(self) -> ByteSendStream:
         assert self._process.stdin, "it was started with this pipe"  # noqa: S101 - else a fault of ours
         return self._process.stdin

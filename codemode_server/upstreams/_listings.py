@@ -260,9 +260,6 @@ def _to_tool(
         raise _Refused(f"its inputSchema has type {clean_line(repr(wanted), 40)}")
     if (reason := refuse_schema(wanted)) is not None:
         raise _Refused(clean_line(reason, 200))
-    execution = raw.get("execution")
-    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
-        raise _Refused("it can only be called as a task, which is not supported")
     output = raw.get("outputSchema") or None
     if output is not None and not isinstance(output, dict):
         problems.append(f"tool {name!r}: its outputSchema is {_type_of(output)}; taken as if there were none")
@@ -280,6 +277,7 @@ def _to_tool(
         input_schema=wanted,
         output_schema=output,
         effect=effect_of(annotations),
+        needs_task=as_object(raw.get("execution")).get("taskSupport") == "required",
         is_closed_world=as_flag(annotations.get("openWorldHint")) is False,
     )
     return replace(tool, digest=digest_of(canonical_text(tool)))

@@ -30,6 +30,7 @@ from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._connection_deps import ConnectionDeps
 from codemode_server.upstreams._failures import SessionExpired, call_error, outcome_unknown, required_addresses
 from codemode_server.upstreams._link import Answer, Link, is_end
+from codemode_server.upstreams._tasks import task_result
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.results import error_text
 from codemode_server.upstreams.transports.registry import refusals, transport_of
@@ -260,7 +261,7 @@ class Requests:
                 call.heard()
                 continue
             if not answer.requires_input:
-                return answer
+                return await task_result(link, answer, features, take_progress) if "task" in params else answer
             required = await answer.read(lambda result: result)
             requests, state = required.get("inputRequests"), required.get("requestState")
             more = {"requestState": state} if isinstance(state, str) else {}

@@ -73,7 +73,10 @@ class RoutedCalls:
             def value_of(result: Any) -> Reply:
                 return to_reply(result, form=replace(form, is_list=True) if key in lists else form, redactor=redactor)
 
-            read, params = raw_reply if is_raw else value_of, {"name": tool, "arguments": arguments}
+            read = raw_reply if is_raw else value_of
+            params: dict[str, Any] = {"name": tool, "arguments": arguments}
+            if connection.needs_task(tool):
+                params["task"] = {}
             reply = await connection.requests.send(
                 "tools/call", params, f"tool {tool!r}", read, progress, revision, definition
             )

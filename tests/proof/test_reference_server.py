@@ -1,4 +1,4 @@
-"""The reference server's 16 tools (one more can only be called as a task), 7 resources, 2 templates, 4 prompts.
+"""The reference server's 17 tools, 7 resources, 2 templates, 4 prompts.
 
 Real clients of both eras. Each era has one product, a process as hosts start it. Its person, model and folders are
 `Person`.
@@ -53,6 +53,10 @@ CALLS: dict[str, tuple[str, Any]] = {
         "import gzip\ngzip.decompress(gzip_file_as_resource(name='a.gz', data='data:text/plain,hello').data).decode()",
         "hello",
     ),
+    "simulate_research_query": (
+        "'# Research Report: python' in simulate_research_query(topic='python', ambiguous=True)",
+        True,
+    ),
     "toggle_simulated_logging": ("toggle_simulated_logging()[:25]", "Started simulated, random"),
     "toggle_subscriber_updates": ("toggle_subscriber_updates()[:26]", "Started simulated resource"),
     "trigger_elicitation_request": ("'- Name: Ada' in str(trigger_elicitation_request())", True),
@@ -102,7 +106,7 @@ async def test_the_host_speaks_the_protocol_of_its_era_and_gets_all_tools(
     """A client without features is shown 13."""
     assert host.client.protocol_version == request.node.callspec.params["host"]
     assert f"{len(CALLS)} tools" in (await host.call("list_dir", path="/servers/everything")).text
-    assert len(CALLS) == 16
+    assert len(CALLS) == 17
 
 
 @pytest.mark.parametrize("tool", CALLS)

@@ -306,3 +306,14 @@ async def test_a_process_that_ends_during_a_call_says_why(kit: Kit) -> None:
     async with kit.pool({"s": kit.raw("last_words")}) as pool:
         with pytest.raises(AnswerLost, match=r"(?s)acted is not known; it exited with code 5.*disk is full"):
             await pool.call_tool("s", "a", {})
+
+
+async def test_a_tool_that_is_called_as_a_task_gives_its_result_or_its_error(kit: Kit, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with kit.pool({"s": kit.raw("tasks", log)}) as pool:
+        assert [(await pool.call_tool("s", tool, {})).value for tool in ("works", "direct")] == ["works", "direct"]
+        with pytest.raises(ToolFailed, match=r"^fails$"):
+            await pool.call_tool("s", "fails", {})
+        with anyio.move_on_after(1):
+            await pool.call_tool("s", "hangs", {})
+        await kit.until(lambda: log.read_text().endswith("tasks/cancel\n"))

@@ -291,7 +291,7 @@ class StdioTransport(Transport):
         self._returncode = process.returncode
         if await process.end_group(EXIT_GRACE_S):
             self._reaper.forget(process.pid)
-        elif process.returncode is None:
+        elif not process.has_exited:
             logger.warning("process %d of %r is left behind: SIGKILL did not end it", process.pid, self._command)
 
 

@@ -49,6 +49,7 @@ _END_BYTES = 4 * 2**10
 """How much of both ends is searched for the id."""
 _MAX_ERROR_CHARACTERS = 64 * 2**10
 _ID_AT_END = re.compile(rb'[,{]\s*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_ANSWER_BEGINS = re.compile(rb'\{\s*"(?:jsonrpc|id|result|error)"\s*:')
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -60,7 +61,8 @@ def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
         data = _read(line)
     except ValueError:
         # Other text on stdout may have an id as well.
-        return _refused(line, NO_JSON, "not valid JSON") if b'"jsonrpc"' in line[:_END_BYTES] else ()
+        is_message = b'"jsonrpc"' in line[:_END_BYTES]
+        return _after_text(line) or _refused(line, NO_JSON, "not valid JSON") if is_message else ()
     except RecursionError:
         return _refused(line, TOO_DEEP, _WHY_TOO_DEEP)
     if is_nested_deeper(data, MAX_DEPTH):
@@ -68,6 +70,20 @@ def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
     messages = (_to_message(item) for item in (data[:_MAX_BATCH] if isinstance(data, list) else [data]))
     found = tuple(message for message in messages if message is not None)
     return tuple(map(_trimmed, found)) if len(line) > LARGE_BYTES else found
+
+
+def _after_text(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
+    """The answer that stands after a BOM, or a log line without its end; a logged request is none."""
+    begins = _ANSWER_BEGINS.search(line, 1, _END_BYTES)
+    try:
+        text = line[begins.start() :].decode("utf-8", "replace") if begins else ""
+        data = json.JSONDecoder().raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        return ()
+    if "method" in data or is_nested_deeper(data, MAX_DEPTH):
+        return ()
+    message = _to_message(without_surrogates(data))
+    return () if message is None else (message,)
 
 
 def _read(line: bytes | bytearray) -> Any:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mcp_types import DiscoverResult, InitializeResult
+from mcp_types import DiscoverResult, InitializeResult, JSONRPCResponse
 
 from codemode_server.domain.tools import Effect
 from codemode_server.redaction import Redactor
 from codemode_server.upstreams._link import Answer
 from codemode_server.upstreams._listings import ToolsFound, describe_server, effect_of, list_tools
+from codemode_server.upstreams._messages import parse_line
 from codemode_server.upstreams.repairs import handshake
 from tests.upstreams.kit import Kit
 
@@ -187,3 +188,10 @@ def test_a_server_is_described_by_its_first_sentence_which_shows_where_a_secret_
 ) -> None:
     """Stars that are markup, the positive control, are taken out."""
     assert describe_server(description, instructions, Redactor(["hunter22"])) == said
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"INFO ready ", b"[12:01] {x} -> ", b"\x1b[32mok\x1b[0m"])
+def test_an_answer_after_other_text_on_its_line_is_read(before: bytes) -> None:
+    answer = b'{"jsonrpc": "2.0", "id": 7, "result": {"a": 1}}'
+    (message,) = parse_line(before + answer)
+    assert message == JSONRPCResponse(jsonrpc="2.0", id=7, result={"a": 1})

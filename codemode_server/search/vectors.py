@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -11,11 +12,14 @@ from numpy.typing import NDArray
 from codemode_server.domain.errors import EncoderFailed
 from codemode_server.search.documents import VECTOR_WEIGHTS, collection_text, vector_texts
 from codemode_server.search.lexical import LexicalIndex, Scores, Segment
-from codemode_server.search.near_words import NearWords
 from codemode_server.search.static import StaticEncoder
+from codemode_server.search.words import stem
 
 Vectors = NDArray[np.float32]
 """A row of unit length for each text; a row of zeros for a text without known words."""
+_MAX_NEAR_WORDS = 12
+_MIN_COSINE = 0.3
+_MAX_CACHED = 2_000
 
 
 class Encoder(Protocol):
@@ -52,6 +56,34 @@ class EncoderBusy(EncoderFailed):
 
     def __init__(self) -> None:
         super().__init__("it is busy", may_retry=True)
+
+
+class NearWords:
+    """The words of a corpus that mean about the same as a word of a query, by the static table: `photo`, `image`."""
+
+    def __init__(self, encoder: StaticEncoder, words: Sequence[str], before: NearWords | None = None) -> None:
+        """Reuses the vectors of the words of `before`. Words that the table has only in pieces are left out: they are
+        joined names, and there is no limit to them."""
+        known: dict[str, Vectors] = before.rows if before is not None else {}
+        new = [word for word in words if word not in known and encoder.has_word(word)]
+        rows = known | dict(zip(new, encoder.queries(new), strict=True))
+        self._encoder = encoder
+        self.rows: dict[str, Vectors] = {word: rows[word] for word in words if word in rows}
+        self._stems = [stem(word) for word in self.rows]
+        self._vectors = np.array(list(self.rows.values()), np.float32)
+        self.of = lru_cache(_MAX_CACHED)(self._of)
+        """The stems of the nearest words with a weight, 0 to 1."""
+
+    def _of(self, word: str) -> dict[str, float]:
+        if not len(self._vectors):
+            return {}
+        cosines = self._vectors @ self._encoder.queries([word])[0]
+        found: dict[str, float] = {}
+        likely = np.flatnonzero(cosines > _MIN_COSINE)
+        for number in likely[np.argsort(-cosines[likely], kind="stable")[:_MAX_NEAR_WORDS]]:
+            found.setdefault(self._stems[number], float(cosines[number] - _MIN_COSINE) / (1 - _MIN_COSINE))
+        found.pop(stem(word), None)
+        return found
 
 
 class _Part(NamedTuple):

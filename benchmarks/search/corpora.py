@@ -28,7 +28,7 @@ OWN = "own"
 LATER = "later"
 """More of the same, written when the search was nearly done."""
 EVERYDAY = "everyday"
-"""Queries in everyday words, mostly none of the tool; nothing was tuned on those of kind `verify`."""
+"""Queries in everyday words, mostly none of the tool; the weights were chosen with both kinds in view."""
 _FILES = {OWN: "queries.jsonl", LATER: "later.jsonl", EVERYDAY: "everyday.jsonl"}
 
 _NAMES = """

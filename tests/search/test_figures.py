@@ -50,7 +50,7 @@ def test_a_tool_that_is_named_in_any_spelling_comes_first(ranker: str) -> None:
 
 @pytest.mark.parametrize(("ranker", "least"), [("lexical", 22), ("static", 35)])
 def test_everyday_words_find_the_tool_among_the_first_three(ranker: str, least: int) -> None:
-    """Of 81 queries that nothing was tuned on."""
+    """Of the 81 queries of one kind."""
     found, queries = results(ranker, EVERYDAY)
     hits = [bool(right & set(ids[:3])) for ids, (kind, right) in zip(found, queries, strict=True) if kind == "verify"]
     assert len(hits) == 81

@@ -98,7 +98,7 @@ async def test_once_a_resource_is_refused_no_other_spelling_is_read_unless_a_rul
     async with in_memory(configuration(tmp_path, vault, permissions=rules)) as host:
         values = (await host.run(_readings(reads))).value
     assert "any open/1" in values, "control"
-    assert values == ["refused"] * len(SPELLINGS) + ["any open/1"]
+    assert {*values[:-1]} <= {"refused", "invalid_arguments"}
     assert (tmp_path / "vault.log").read_text().splitlines() == ["any open/1"]
 
 

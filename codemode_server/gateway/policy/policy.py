@@ -21,7 +21,7 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.rules import PermissionRules, Rule, Subject, deciding_rule
 from codemode_server.gateway.policy.tool_definitions import ToolDefinitions
-from codemode_server.gateway.targets import CallTarget, ToolTarget
+from codemode_server.gateway.targets import CallTarget, ResourceTarget, ToolTarget
 from codemode_server.permission_settings import PermissionSettings, RuleLimit
 
 _MAX_WINDOWS = 10_000
@@ -121,9 +121,11 @@ class Policy:
             self._in_force = _InForce(self._config.settings.permissions)
         subject, relevant = self._in_force.rules_for(target, calls.context.names)
         rule = deciding_rule(relevant, Arguments(target.sent(arguments)))
-        decisions: list[Decision] = [
-            self._in_force.rules.unmatched(subject, calls.context.names) if rule is None else rule.decision
-        ]
+        if isinstance(target, ResourceTarget) and target.found.problem:  # it is never sent, and the nearest names help
+            unmatched = self._in_force.rules.otherwise(subject.effect)
+        else:
+            unmatched = self._in_force.rules.unmatched(subject, calls.context.names)
+        decisions: list[Decision] = [unmatched if rule is None else rule.decision]
         has_rates = not (is_counted or is_made or is_captured)
         limits: list[tuple[str, RuleLimit]] = []
         limit = None if rule is None or is_counted else rule.limit

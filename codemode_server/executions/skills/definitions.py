@@ -36,6 +36,8 @@ functools.cached_property functools.wraps functools.total_ordering contextlib.co
 contextlib.asynccontextmanager typing.overload typing.final typing.override typing.runtime_checkable abc.abstractmethod
 enum.unique
 """
+_DECORATES_WITH = ("dataclasses.dataclass", "functools.lru_cache")
+"""Those that may be called first, with keywords that are values."""
 _MAKES_VALUES, _HOLDS, _DECORATES = (frozenset(it.split()) for it in (_VALUE_MAKERS, _HOLDERS, _DECORATORS))
 _MODULE_NAMES = re.compile("__(?:all|version|author|date|license)__")
 _CLASS_NAMES = re.compile(
@@ -100,19 +102,26 @@ class _Scope:
             case ast.ClassDef():
                 yield from self._class(statement)
             case ast.Assign(targets=targets, value=value) if all(isinstance(it, ast.Name) for it in targets):
-                kind = self._kind(value)
+                kind = self._assigned(value)
                 for target in targets:
                     self._bind(ast.unparse(target), kind, statement)
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
                 self._kind(annotation)
                 if value is not None:
-                    self._bind(name, self._kind(value), statement)
+                    self._bind(name, self._assigned(value), statement)
             case _ if type(statement).__name__ == "TypeAlias":  # newer than the oldest supported Python
                 name_node, *_, value_node = (it for it in ast.iter_child_nodes(statement) if isinstance(it, ast.expr))
                 self._with_parameters(statement)._kind(value_node)
                 self._bind(ast.unparse(name_node), _OTHER, statement)
             case _:
                 raise _Acts(statement, _ACTS)
+
+    def _assigned(self, value: ast.expr) -> str:
+        """The kind of an assigned value. A member of an `Enum` is made from it, by `str(value)` if it is a text."""
+        kind = self._kind(value)
+        if self._special is _ENUM_NAMES and not _is_plain(kind):
+            raise _Acts(value, "the members of an Enum must be constants")
+        return kind
 
     def _bind(self, name: str, kind: str, node: ast.AST) -> None:
         if name == "*":
@@ -171,16 +180,22 @@ class _Scope:
                 ):
                     paths.append("builtins.property")
                     continue
-                case ast.Call(func=function, args=args, keywords=keywords):
-                    self._kinds([*args, *(it.value for it in keywords)])
+                case ast.Call(func=function):
+                    is_maker = self._makes_a_decorator(decorator)
                 case function:
-                    pass
+                    is_maker = True
             paths.append(self._kind(function).removeprefix(_LIBRARY))
-            if paths[-1] not in _DECORATES:
+            if paths[-1] not in _DECORATES or not is_maker:
                 raise _Acts(decorator, f"the decorator {ast.unparse(decorator)[:40]} would run on import")
         if {"builtins.property", "builtins.classmethod"} <= {*paths}:  # runs when the class is asked for it
             raise _Acts(decorators[0], "a property of the class itself would run on import")
         return "builtins.property" in paths
+
+    def _makes_a_decorator(self, call: ast.Call) -> bool:
+        """False if the call may return a function of the skill, as `cache(f)` does, which would then be called."""
+        path = self._kind(call.func).removeprefix(_LIBRARY)
+        kinds = {self._kind(it) for it in [*call.args, *(keyword.value for keyword in call.keywords)]}
+        return path == "functools.wraps" or (path in _DECORATES_WITH and not call.args and kinds <= {_VALUE})
 
     def _defaults(self, arguments: ast.arguments) -> None:
         self._kinds([*arguments.defaults, *filter(None, arguments.kw_defaults)])

@@ -51,11 +51,14 @@ from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy.values_in_text import NotPlaceable
 from codemode_server.privacy_settings import PrivacySettings, ProtectionMode
 from codemode_server.sandbox.contract import Reply
+from codemode_server.upstreams.results import CUT
 
 _OWN_ERRORS = (CallRefused, InvalidArguments, ResultWithheld, UnknownTool)
 """Their texts are written here; a recognizer of names does not search them."""
 _MAX_ERROR_CHARACTERS = 200_000
 """A longer error of an upstream is replaced as a whole."""
+_LOST_AT_CUT = 200
+"""Characters before the cut of an error that may be half of a value, which no detection finds."""
 
 
 class CallPrivacy:
@@ -245,6 +248,8 @@ class CallPrivacy:
                 else:
                     found = await self._detection.find(text, withheld)
                 text = str(await self._with_tokens(calls, target, text, found, withheld))
+                begins, cut, rest = text.rpartition(CUT)
+                text = begins[:-_LOST_AT_CUT].rstrip() + cut + rest if cut else text
         except ResultWithheld as reason:
             return str(reason)
         return text

@@ -10,7 +10,6 @@ from typing import Any
 
 from codemode_server.domain.errors import AnswerLost, CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
 from codemode_server.redaction import Redactor
-from codemode_server.text import clean_line, one_line
 from codemode_server.upstreams._link import is_broken_off, is_end
 from codemode_server.upstreams._listings import LIST_IS
 from codemode_server.upstreams._messages import NOT_TAKEN, TOO_DEEP, TOO_LARGE, UNREADABLE
@@ -67,17 +66,18 @@ def outcome_unknown(what: str) -> str:
     return f"whether {what} {'acted' if what.startswith('tool ') else 'was read'} is not known"
 
 
-def reason_in(body: bytes) -> str:
-    """Why a request was refused, on one line, from the body of an HTTP error: JSON, HTML or text; empty if it has
-    none."""
-    text = body[:_BODY_CHARACTERS].decode("utf-8", "replace")
+def reason_in(body: bytes, redactor: Redactor) -> str:
+    """Why a request was refused, on one line, masked and cut, from the body of an HTTP error: JSON, HTML or text; empty
+    if it has none."""
+    text = redactor.head(body.decode("utf-8", "replace"), _BODY_CHARACTERS)
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):
-        return clean_line(html.unescape(_MARKUP.sub(" ", text)), _REASON_CHARACTERS)
+        said = html.unescape(_MARKUP.sub(" ", text))
     while isinstance(said, dict) and (reasons := [said[name] for name in _REASONS if said.get(name)]):
         said = reasons[0]
-    return clean_line(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False), _REASON_CHARACTERS)
+    said = redactor.visible(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False))
+    return error_text(" ".join(said.split()), redactor, _REASON_CHARACTERS)
 
 
 def call_error(
@@ -106,7 +106,7 @@ def call_error(
         said = f"server {server!r} answered with HTTP {status}"
         return ToolFailed(said) if is_undone else AnswerLost(f"{said}; {outcome_unknown(what)}")
     if requests := required_addresses(error):
-        said, urls = error_text(message, redactor), ", ".join(one_line(str(it["url"]), 500) for it in requests)
+        said, urls = error_text(message, redactor), ", ".join(redactor.line(it["url"], 500) for it in requests)
         logger.warning("server %r needs you to open an address before it goes on: %s", server, urls)
         return ToolFailed(
             f"{what} of server {server!r} needs the user to open an address first, which is in the log of "

@@ -43,6 +43,8 @@ from codemode_server.upstreams.text_values import are_too_much, as_list, parse_d
 
 ERROR_CHARACTERS = 2_000
 """An upstream's error text is cut after so many."""
+CUT = "… (cut; the server's message goes on)"
+"""Stands where it was cut."""
 _MAX_ENVELOPES = 4
 _SCALARS = frozenset({"integer", "number", "boolean", "null"})
 _PROTOCOL_FIELDS = frozenset({"_meta", "isError", "resultType", "content", "structuredContent"})
@@ -89,13 +91,10 @@ def _check_depth(value: JsonValue) -> None:
         raise ResultTooLarge(f"the tool's result is nested more than {MAX_VALUE_DEPTH} deep; ask for a part of it")
 
 
-def error_text(text: str, redactor: Redactor) -> str:
-    """An upstream's error text made fit to pass on: no secrets and no control characters, at most `ERROR_CHARACTERS` of
-    it."""
-    text = redactor.visible(redactor.head(text, ERROR_CHARACTERS * 4)).strip()
-    if len(text) <= ERROR_CHARACTERS:
-        return text
-    return f"{text[:ERROR_CHARACTERS].rstrip()}… (cut; the server's message goes on)"
+def error_text(text: str, redactor: Redactor, most: int = ERROR_CHARACTERS) -> str:
+    """An upstream's error text made fit to pass on: no secrets and no control characters, at most `most` of it."""
+    text = redactor.visible(redactor.head(text, most * 4)).strip()
+    return text if len(text) <= most else f"{text[:most].rstrip()}{CUT}"
 
 
 def _to_reply(result: Any, form: ResultForm, redactor: Redactor, depth: int = 0) -> Reply:

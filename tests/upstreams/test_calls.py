@@ -267,10 +267,12 @@ async def test_changed_tools_are_listed_again_and_told_of(kit: Kit, protocol: st
         ),
         (b"  plain\n text ", "plain text"),
         (b"", ""),
+        (b"x" * 490 + b" tok-live-secret", "x" * 490 + " ***"),
+        (b"<p>" * 6664 + b"no: tok-live-secret</p>", "no: ***"),
     ],
 )
 def test_the_body_of_an_http_error_says_why(body: bytes, reason: str) -> None:
-    assert reason_in(body) == reason
+    assert reason_in(body, Redactor(["tok-live-secret"])) == reason
 
 
 CLOSED = "Connection closed"

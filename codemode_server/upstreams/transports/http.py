@@ -7,7 +7,7 @@ one server, `Authorization` above all, never reaches another. A message stays a 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +19,6 @@ from pydantic import Field, field_validator
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.commands import words_of
 from codemode_server.setting_types import HEADER_NAME, ProblemWithin, Section, checked_address
-from codemode_server.text import clean_line
 from codemode_server.upstreams._messages import UNREADABLE
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.transports.registry import NOT_SENT, Transport, TransportSpec, refusals
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     import httpx2
     from mcp.client._transport import TransportStreams
 
+    from codemode_server.redaction import Redactor
     from codemode_server.upstreams._bounded_http import Bounds
     from codemode_server.upstreams._connection_deps import ConnectionDeps
 
@@ -114,7 +114,7 @@ class HttpTransport(Transport):
                 headers=self._settings.headers,
                 timeout=CONNECT_S,
                 sse_read_timeout=_IDLE_S,
-                httpx_client_factory=partial(_client, bounds),
+                httpx_client_factory=partial(_client, bounds, self._deps.redactor),
                 auth=auth,
             ) as (incoming, outgoing):
                 yield Restored(incoming, bounds.large), outgoing
@@ -124,7 +124,7 @@ class HttpTransport(Transport):
 
             timeout = httpx2.Timeout(CONNECT_S, write=60.0, read=None, pool=None)
             async with (
-                _client(bounds, self._settings.headers, timeout, auth) as client,
+                _client(bounds, self._deps.redactor, self._settings.headers, timeout, auth) as client,
                 streamable_http_client(self._url, http_client=client) as (incoming, outgoing),
             ):
                 yield Restored(incoming, bounds.large), outgoing
@@ -163,6 +163,7 @@ def origin(url: str) -> str:
 
 def _client(
     bounds: Bounds,
+    redactor: Callable[[], Redactor],
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
@@ -184,7 +185,7 @@ def _client(
         auth=auth,
         follow_redirects=False,
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
-        event_hooks={"response": [_keep_method, bounds.bound, _note_refusal]},
+        event_hooks={"response": [_keep_method, bounds.bound, partial(_note_refusal, redactor)]},
     )
 
 
@@ -194,7 +195,7 @@ async def _keep_method(response: httpx2.Response) -> None:
         response.status_code = 308
 
 
-async def _note_refusal(response: httpx2.Response) -> None:
+async def _note_refusal(redactor: Callable[[], Redactor], response: httpx2.Response) -> None:
     refused = refusals.get()
     if refused is None or response.status_code < 400:
         return
@@ -204,8 +205,8 @@ async def _note_refusal(response: httpx2.Response) -> None:
 
     said = ""
     with anyio.move_on_after(_BODY_S), suppress(httpx2.HTTPError, httpx2.StreamError):
-        said = reason_in(await response.aread())
-    after = clean_line(response.headers.get("retry-after", ""), 40)
+        said = reason_in(await response.aread(), redactor())
+    after = redactor().line(response.headers.get("retry-after", ""), 40)
     parts = [f"{response.status_code} {response.reason_phrase}".strip(), said, f"Retry-After: {after}" if after else ""]
     refused.append(": ".join(filter(None, parts)))
 

@@ -240,8 +240,9 @@ class StdioTransport(Transport):
             return True
         messages = await read_large(parse_line, line.data) if line.size > LARGE_BYTES else parse_line(line.data)
         if not messages:
-            logger.debug("not JSON-RPC on stdout of %r: %r", self._command, bytes(line.data[:200]))
-            self._stray_text = self._stray_text or line.data[:_STRAY_BYTES].decode("utf-8", "replace").strip()
+            stray = line.data[:_STRAY_BYTES].decode("utf-8", "replace").strip()
+            logger.debug("not JSON-RPC on stdout of %r: %r", self._command, self._redactor().head(stray, 200))
+            self._stray_text = self._stray_text or stray
         line.data = bytearray()
         for message in messages:
             await incoming.send(SessionMessage(message))

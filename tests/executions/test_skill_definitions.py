@@ -103,6 +103,17 @@ from functools import lru_cache\\nimport operator\\n@lru_cache(maxsize=operator.
 from typing import final\\ndef g(f): return send()\\n@final(g)\\ndef f(): ...
 from dataclasses import dataclass\\nclass A:\\n    def __post_init__(self): send()\\n@dataclass(A)\\nclass B: ...
 @staticmethod(send)\\ndef f(): ...
+import enum\\nclass A(map, enum.Enum):\\n    B = (send, (1, 2))
+import enum, io\\nclass A(io.FileIO, enum.Enum):\\n    B = ('/workspace/a', 'w')
+import enum, weakref\\nclass A(weakref.finalize, enum.Enum):\\n    B = 1
+import types\\nV = types.SimpleNamespace(__mro_entries__=print)\\nclass A(V): pass
+A, B = send(), 1
+A, B = send
+if __name__ == '__main__' or send(): pass
+if __name__ == '__main__': pass\\nelse: send()
+def TYPE_CHECKING(): ...\\nif TYPE_CHECKING: send()
+def cache(f): return send()\\nfrom typing import TYPE_CHECKING\\nif TYPE_CHECKING:\\n    from functools import cache\\n@cache\\ndef f(): ...
+X = '{}'.format(send)
 from enum import Enum\\nclass A(Enum):\\n    B = 1\\n    def __str__(self): return send()\\nX = '%s' % A.B
 from enum import Enum\\nclass A(Enum):\\n    B = 1\\n    @staticmethod\\n    def _generate_next_value_(*a): return send()
 from enum import Enum\\nclass M:\\n    def __new__(cls, n): send()\\nclass A(M, Enum):\\n    B = 1
@@ -157,6 +168,10 @@ class A:\\n    LIMIT = 3\\n    @property\\n    def x(self): return 1\\n    @x.se
 class A:\\n    @classmethod\\n    def f(cls): return cls()\\n    @staticmethod\\n    def g(): ...\\n    def __enter__(self): ...\\n    def __iadd__(self, o): ...
 from enum import Enum, auto\\nclass C(str, Enum):\\n    RED = 'r'\\n    BLUE = auto()\\n    def __str__(self): return self.value\\nX = {C.RED: 1}\\ndef f(c: C = C.RED): ...
 from enum import Flag\\nclass C(Flag):\\n    R = 1\\n    W = 2\\nX = C.R | C.W
+A, B = 1, 'b'
+if __name__ == '__main__':\\n    print(send())
+from typing import TYPE_CHECKING\\nif TYPE_CHECKING:\\n    from collections.abc import Iterable\\ndef f(x: 'Iterable[int]') -> None: ...
+X = frozenset('a b c'.split())
 from abc import ABC, abstractmethod, ABCMeta\\nclass A(ABC):\\n    @abstractmethod\\n    def f(self): ...\\nclass B(metaclass=ABCMeta): pass
 from html.parser import HTMLParser\\nclass P(HTMLParser):\\n    def handle_data(self, data): send()
 from contextlib import contextmanager\\n@contextmanager\\ndef f(): yield

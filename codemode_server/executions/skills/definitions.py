@@ -48,6 +48,7 @@ _CLASS_NAMES = re.compile(
 """Names of classes with a meaning for Python, by which no class acts before it has an instance."""
 _ENUM_NAMES = re.compile("__(?:str|format|doc)__|_ignore_")
 """The same for an `Enum`, whose members are instances."""
+_ENUM_BASES = (_ENUM, *(f"{_LIBRARY}{it}" for it in ("enum.", "builtins.str", "builtins.int", "builtins.float")))
 _ACTS = (
     "only imports, functions, classes and constants may stand at top level: the rest would run on import; put it into "
     "a function"
@@ -105,6 +106,14 @@ class _Scope:
                 kind = self._assigned(value)
                 for target in targets:
                     self._bind(ast.unparse(target), kind, statement)
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple() as value) if all(
+                isinstance(it, ast.Name) for it in targets
+            ):
+                kind = self._assigned(value)
+                for target in targets:
+                    self._bind(ast.unparse(target), kind, statement)
+            case ast.If(test=test, orelse=[]) if self._is_false_on_import(test):
+                pass
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
                 self._kind(annotation)
                 if value is not None:
@@ -115,6 +124,17 @@ class _Scope:
                 self._bind(ast.unparse(name_node), _OTHER, statement)
             case _:
                 raise _Acts(statement, _ACTS)
+
+    def _is_false_on_import(self, test: ast.expr) -> bool:
+        match test:
+            case ast.Compare(
+                left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]
+            ):
+                return True
+            case ast.Name() | ast.Attribute():
+                return self._kind(test) == f"{_LIBRARY}typing.TYPE_CHECKING"
+            case _:
+                return False
 
     def _assigned(self, value: ast.expr) -> str:
         """The kind of an assigned value. A member of an `Enum` is made from it, by `str(value)` if it is a text."""
@@ -155,13 +175,13 @@ class _Scope:
         kinds = [inner._kind(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases]
         for base, kind in zip(node.bases, kinds, strict=True):
             inner._kind(base)
-            if kind in (_SERVERS, _PROPERTY, _OTHER, f"{_LIBRARY}string.Template"):
+            if kind in (_SERVERS, _PROPERTY, _OTHER, _VALUE, f"{_LIBRARY}string.Template"):
                 raise _Acts(
                     base, f"a class can't be derived from {ast.unparse(base)[:40]} here: code could run on import"
                 )
         is_enum = any(kind == _ENUM or kind.startswith(f"{_LIBRARY}enum.") for kind in kinds)
-        if is_enum and _CLASS in kinds:
-            raise _Acts(node, "an Enum can't be derived from a class of the skill, whose methods could run on import")
+        if is_enum and not all(kind.startswith(_ENUM_BASES) for kind in kinds):
+            raise _Acts(node, "beside Enum, its members may be str, int or float only: others could run code on import")
         for keyword in node.keywords:
             is_known = keyword.arg == "total" or self._kind(keyword.value) == f"{_LIBRARY}abc.ABCMeta"
             if not is_known:
@@ -245,12 +265,13 @@ class _Scope:
             case ast.Lambda(args=arguments):
                 self._defaults(arguments)
                 return _OTHER
+            case ast.Call(func=ast.Attribute(value=ast.Constant())):  # as in `"a b".split()`
+                return self._values(ast.Tuple([*node.args, *(it.value for it in node.keywords)], lineno=node.lineno))
             case ast.Call(func=function):
                 path = self._kind(function).removeprefix(_LIBRARY)
                 if path in _MAKES_VALUES:
-                    return self._values(
-                        ast.Tuple([*node.args, *(it.value for it in node.keywords)], lineno=node.lineno)
-                    )
+                    self._values(ast.Tuple([*node.args, *(it.value for it in node.keywords)], lineno=node.lineno))
+                    return _CLASS if path == "collections.namedtuple" else _VALUE
                 if path in _HOLDS:
                     self._kinds([*node.args, *(it.value for it in node.keywords)])
                     return _OTHER

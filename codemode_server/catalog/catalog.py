@@ -33,8 +33,10 @@ from codemode_server.domain.tools import (
     UpstreamState,
     without_output,
 )
+from codemode_server.text import first_lines
 
 _MAX_NAMES_CHARACTERS = 110
+_MAX_LEFT_OUT = 100
 _STDERR_CHARACTERS = 300
 
 
@@ -141,8 +143,8 @@ class Server:
     @property
     def problems(self) -> tuple[str, ...]:
         """The tools that are left out and other problems of its listing, for the person, a line each."""
-        left_out = (f"left out: {name}: {reason}" for name, reason in self.listing.left_out.items())
-        return (*left_out, *self.listing.problems)
+        left_out = [f"left out: {name}: {reason}" for name, reason in self.listing.left_out.items()]
+        return (*first_lines(left_out, _MAX_LEFT_OUT, "and {:,} more are left out"), *self.listing.problems)
 
     @property
     def description(self) -> str:

@@ -31,9 +31,9 @@ _OF_SCHEMAS = frozenset({"title", "description", "type", "required", "additional
 """Keywords that authors write into `properties`, one level too deep; a schema is never a text or a list."""
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _COUNTS = frozenset(f"{least}{what}" for least in ("min", "max") for what in ("Length", "Items", "Properties"))
-_SCHEMAS = frozenset({"items", "additionalProperties", "contains", "propertyNames", "then", "else"})
-_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
+SCHEMAS = frozenset({"items", "additionalProperties", "contains", "propertyNames", "then", "else"})
+LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+MAPS = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
 _UNJUDGED = frozenset({"pattern", "patternProperties", "format", "contentEncoding", "$dynamicRef"}) | {
     *("unevaluatedProperties", "unevaluatedItems", "$ref")
 }
@@ -130,16 +130,16 @@ class _Rewriter:
             return {key: self.rewritten(value, depth)} if "properties" not in schema else None
         if key == "additionalProperties" and is_part and value is False:
             return {"unevaluatedProperties": False}
-        if key in _LISTS:
+        if key in LISTS:
             return self._composed(key, value, depth, schema) if isinstance(value, list) and value else None
         if key in ("if", "not", "contains"):
             doubts = self._doubts
             part = self.rewritten(value, depth)
             is_loose = self._doubts > doubts and key != "contains"
             return {} if is_loose else {key: part}
-        if key in _SCHEMAS:
+        if key in SCHEMAS:
             return {key: self.rewritten(value, depth, is_part=key in ("then", "else"))}
-        if key in _MAPS:
+        if key in MAPS:
             return self._map(key, value, depth)
         if key == "enum":
             return {key: value} if isinstance(value, list) and value else None

@@ -218,8 +218,9 @@ def _server_entry(server: Server) -> Entry:
 
 def _server_folder(server: Server, page: int, refusal_of: RefusalOf, asks_first: AsksFirst) -> Folder:
     raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
-    reasons = [f"{one_line(name, 80)}: {one_line(reason, 120)}" for name, reason in server.listing.left_out.items()]
-    left_out = f"{len(reasons)} left out: {'; '.join(first_lines(reasons, _MAX_LEFT_OUT))}" if reasons else ""
+    others = [*server.listing.left_out.items()]
+    reasons = first_lines(others, _MAX_LEFT_OUT, line=lambda it: f"{one_line(it[0], 80)}: {one_line(it[1], 120)}")
+    left_out = f"{len(others):,} left out: {'; '.join(reasons)}" if reasons else ""
     count, refusals = counted(len(server.tools), "tool"), refused(server, server.tools, refusal_of)
     summary = " · ".join(filter(None, [raw, count, *refusals, server.availability, left_out]))
     entries = _tool_entries(server, server.tools, refusal_of, asks_first)

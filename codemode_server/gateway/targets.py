@@ -38,11 +38,12 @@ class Upstreams(Protocol):
         revision: int,
         definition: str,
         form: ResultForm,
+        needs_task: bool,
     ) -> Reply:
         """Call a tool by its raw names; what the upstream reports meanwhile is written to `progress`. `is_raw`: the
         reply is the whole result as it came, also if it says that it is an error. `form`: that of the result, as far as
-        it is known. `revision` is that of the
-        configuration under which the call was allowed, `definition` the digest of the tool's definition, empty for any.
+        it is known. `needs_task`: the tool can only be called as a task. `revision` is that of the configuration under
+        which the call was allowed, `definition` the digest of the tool's definition, empty for any.
 
         Raises:
             DecisionOutdated: the configuration or the tool has changed; nothing was sent.
@@ -207,6 +208,7 @@ async def send(
                 revision=revision,
                 definition=tool.definition.digest,
                 form=tool.result_form,
+                needs_task=tool.definition.needs_task,
             )
         case ResourceTarget(server, found):
             return await upstreams.read_resource(server.raw_name, found.uri, progress=progress, revision=revision)

@@ -24,7 +24,7 @@ _ADDRESS_REQUIRED = -32042
 """`URL_ELICITATION_REQUIRED` of the protocol, which mcp_types has."""
 _BODY_CHARACTERS = 20_000
 _REASON_CHARACTERS = 500
-_MARKUP = re.compile(r"<(script|style)\b[^<]*(?:<(?!/\1)[^<]*)*</\1>|<[^<>]*>", re.IGNORECASE)
+_MARKUP = re.compile(r"<(script|style)\b.*?(?:</\1[^<>]*>|\Z)|<[^<>]*>", re.IGNORECASE | re.DOTALL)
 _REASONS = ("message", "error_description", "detail", "error", "errors", "reason", "title")
 """Fields of the body of an HTTP error that say why, the best first."""
 _MAX_ADDRESSES = 5

@@ -41,6 +41,7 @@ MAX_NAME_CHARACTERS = 256
 MAX_URI_CHARACTERS = 8_192
 MAX_CURSOR_CHARACTERS = 64 * 1024
 _MAX_PROBLEMS = 100
+_MAX_LEFT_OUT = 1_000
 _SERVER_DESCRIPTION_CHARACTERS = 200
 
 Redact = Callable[[Any], Any]
@@ -91,6 +92,8 @@ async def list_tools(
             raise MCPError(error.code, f"{LIST_IS}{error.message.partition(';')[0]}") from error
         if error.code != METHOD_NOT_FOUND or taken.entries:  # a server of prompts or resources only
             raise
+    for name in left_out.keys() & taken.entries.keys():
+        problems.append(f"another tool {name!r} is left out: {left_out.pop(name)}")
     return ToolsFound(tuple(taken.entries.values()), left_out, _shortened(problems))
 
 
@@ -169,6 +172,7 @@ class _Taken(Generic[E]):
         self._key = key
         self._kind = kind
         self._most = most
+        self._number = 0
         self._to_entry: Callable[[dict[str, Any]], E] = to_entry
         self._characters_left = MAX_LISTING_CHARACTERS
         self._values_left = MAX_VALUES
@@ -183,6 +187,7 @@ class _Taken(Generic[E]):
             self.problems.append(f"`{self._key}` of the listing is no list but {_type_of(said)}")
             listed = []
         for position, raw in enumerate(listed):
+            self._number += 1
             if len(self.entries) >= self._most or self._characters_left <= 0 or self._values_left <= 0:
                 self.problems.append(
                     f"only the first {len(self.entries):,} {self._key} are taken;"
@@ -193,13 +198,11 @@ class _Taken(Generic[E]):
                 self._take_one(raw)
             except _Refused as refusal:
                 name = raw.get("name") if isinstance(raw, dict) else None
-                which = clean_line(self.redact(name), 80) if isinstance(name, str) else f"number {position + 1}"
+                which = clean_line(self.redact(name), 80) if isinstance(name, str) else f"number {self._number}"
                 if self._left_out is None:
                     self.problems.append(f"{self._kind} {which}: {refusal}")
-                elif len(self._left_out) < _MAX_PROBLEMS:
+                elif len(self._left_out) < _MAX_LEFT_OUT:
                     self._left_out[which] = str(refusal)
-                else:
-                    self.problems.append(f"{self._kind} {which} is left out: {refusal}")
         cursor = answer.get("nextCursor")
         if not isinstance(cursor, str | int) or not cursor or cursor is True:
             return None

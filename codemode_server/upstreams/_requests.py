@@ -248,12 +248,12 @@ class Requests:
 
         features = call.provider.features if call.provider is not None else frozenset()
         more, pause_s, opened = dict[str, Any](), _FIRST_PAUSE_S, set[str]()
-        for _ in range(MAX_ROUNDS):
+        for rounds_left in reversed(range(MAX_ROUNDS)):
             try:
                 answer = await link.request(method, {**params, **more}, take_progress, features)
             except MCPError as error:
                 addresses = required_addresses(error) if Feature.URL in features else []
-                if not addresses:
+                if not (addresses and rounds_left):
                     raise
                 if not await call.open_addresses(addresses, opened):
                     pause_s = min(max(1.0, 2 * pause_s), _MAX_ADDRESS_PAUSE_S)

@@ -15,7 +15,7 @@ from codemode_server.upstreams.repairs import as_object, as_text
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
 
-_MIN_POLL_S, _DEFAULT_POLL_S, _MAX_POLL_S = 0.1, 1.0, 30.0
+_MIN_POLL_MS, _DEFAULT_POLL_MS, _MAX_POLL_MS = 100.0, 1_000.0, 30_000.0
 _CANCEL_S = 2.0
 
 
@@ -35,8 +35,8 @@ async def task_result(link: Link, created: Answer, features: frozenset[Feature],
     try:
         while task.get("status") == "working":
             pause = task.get("pollInterval")
-            seconds = pause / 1e3 if isinstance(pause, int | float) else _DEFAULT_POLL_S
-            await anyio.sleep(min(max(seconds, _MIN_POLL_S), _MAX_POLL_S))
+            pause = pause if isinstance(pause, int | float) else _DEFAULT_POLL_MS
+            await anyio.sleep(min(_MAX_POLL_MS, max(_MIN_POLL_MS, pause)) / 1e3)  # in this order NaN is the minimum
             task = as_object(await (await link.request("tasks/get", {**identity}, None, features)).read(lambda it: it))
             await heard(0.0, None, as_text(task.get("statusMessage")))
         # A task that needs input asks while its result is waited for.

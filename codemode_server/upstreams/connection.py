@@ -101,10 +101,6 @@ class Connection:
         """The upstream's current state, with its current tools or those of the last run."""
         return self._listing
 
-    def needs_task(self, tool: str) -> bool:
-        """True if the tool of this raw name can only be called as a task."""
-        return any(it.needs_task for it in self._listing.tools if it.name == tool)
-
     def _digest_of(self, tool: str) -> str:
         """The digest of the tool's definition as it was listed last; empty if it is not listed (any more)."""
         return self._digests.get(tool, "")

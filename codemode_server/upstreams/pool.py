@@ -64,9 +64,10 @@ class RoutedCalls:
         revision: int | None = None,
         definition: str = "",
         form: ResultForm = ANY_FORM,
+        needs_task: bool = False,
     ) -> Reply:
         """Call a tool, of whose results `form` is known. With `is_raw` the result is as the upstream sent it; an
-        `isError` in it is not raised."""
+        `isError` in it is not raised. `needs_task`: it can only be called as a task."""
         with self._using(server) as connection:
             redactor, lists, key = self._redactor(), connection.block_lists, (tool, definition)
 
@@ -75,7 +76,7 @@ class RoutedCalls:
 
             read = raw_reply if is_raw else value_of
             params: dict[str, Any] = {"name": tool, "arguments": arguments}
-            if connection.needs_task(tool):
+            if needs_task:
                 params["task"] = {}
             reply = await connection.requests.send(
                 "tools/call", params, f"tool {tool!r}", read, progress, revision, definition

@@ -9,16 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from codemode_server.catalog.schema_dialects import TYPES, by_name, is_misplaced
+from codemode_server.catalog.schema_dialects import LISTS, MAPS, SCHEMAS, TYPES, by_name, is_misplaced
 from codemode_server.domain.ids import JsonSchema
 
-_OF_NAMES = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
-"""Keywords with a schema for each name."""
-_OF_ONE = frozenset({
-    "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then", "unevaluatedItems",
-    "unevaluatedProperties",
-})  # fmt: skip
-_OF_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_OF_ONE = SCHEMAS | {"if", "not", "unevaluatedItems", "unevaluatedProperties"}
 _ENVELOPE = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
 _BLOCKS = frozenset({"audio", "image", "resource", "resource_link", "text"})
 
@@ -113,12 +107,12 @@ def schema(written: Any) -> Any:
         return written if isinstance(written, bool) else {}
     read = dict(written)
     for key, value in written.items():
-        if key in _OF_NAMES:
+        if key in MAPS:
             parts = as_object(by_name(value))
             read[key] = {name: one if is_misplaced(name, one) else schema(one) for name, one in parts.items()}
         elif key in _OF_ONE:
             read[key] = schema(value) if not (key == "items" and isinstance(value, list) and value) else value
-        elif key in _OF_LISTS and isinstance(value, list):
+        elif key in LISTS and isinstance(value, list):
             read[key] = [schema(one) for one in value]
         elif key == "type" and isinstance(value, str):
             read[key] = TYPES.get(value.lower(), value)

@@ -116,36 +116,36 @@ def _to_reply(result: Any, form: ResultForm, redactor: Redactor, depth: int = 0)
             if isinstance(value, str):
                 value = parse_document(value)
         # A schema may declare an object with `content`, as `read_media_file` of the reference server does.
-        inner = (
-            envelope_in(value) if isinstance(value, dict) and value.keys() & {"isError", "structuredContent"} else None
-        )
-        return (
-            _to_reply(inner, form, redactor, depth + 1) if inner and depth < _MAX_ENVELOPES else _beside(value, items)
-        )
+        is_envelope = isinstance(value, dict) and value.keys() & {"isError", "structuredContent"}
+        inner = _within(value, form, redactor, depth) if is_envelope else None
+        return inner or _beside(value, items)
     if not items:
         rest = {key: value for key, value in result.items() if key not in _PROTOCOL_FIELDS}
         if content is not None and not isinstance(content, list):
             return Reply(content)
         value = rest.get("toolResult", rest) if rest and content is None else None
-        inner = envelope_in(value)
-        if inner and depth < _MAX_ENVELOPES:
-            return _to_reply(inner, form, redactor, depth + 1)
-        return Reply(as_list(value, [], form) if form.is_list else value)
+        inner = _within(value, form, redactor, depth)
+        return inner or Reply(as_list(value, [], form) if form.is_list else value)
     texts = [text for text in map(text_of, items) if text is not None]
     if len(texts) == len(items):
         if are_too_much(texts) and all(text.lstrip()[:1] in ("{", "[") for text in texts):
             # As one text they would be no JSON, so a list would be another type from some length on.
             raise ResultTooLarge(f"the tool's result holds more than {MAX_VALUES:,} values; ask for less of it")
         value = parse_texts(texts, form.scalars)
-        inner = envelope_in(value)
-        if inner and depth < _MAX_ENVELOPES:
-            return _to_reply(inner, form, redactor, depth + 1)
+        if inner := _within(value, form, redactor, depth):
+            return inner
         value = as_list(value, texts, form) if form.is_list else value
         return Reply(value, is_block_list=isinstance(value, list) and len(texts) > 1)
     document = _document_of(items[0]) if len(items) == 1 else None
     if document is not None:
         return Reply(*document)
     return Reply([_to_block(item, reads=not are_too_much(texts)) for item in items], "blocks")
+
+
+def _within(value: Any, form: ResultForm, redactor: Redactor, depth: int) -> Reply | None:
+    """The reply in a value that is a whole result; None for any other."""
+    inner = envelope_in(value) if depth < _MAX_ENVELOPES else None
+    return _to_reply(inner, form, redactor, depth + 1) if inner else None
 
 
 def _beside(value: Any, items: list[Any]) -> Reply:

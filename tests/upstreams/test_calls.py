@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,7 @@ DONE = "Accept once you are done at the address that you opened."
         ([[ONE], [TWO]], {Feature.URL}, [ONE, TWO], "ok"),
         ([[ONE], [ONE]], {Feature.URL}, [ONE], "ok"),
         ([[ONE], [ONE], [ONE]], BOTH, [ONE, DONE, DONE], "ok"),
+        ([[ONE]] * 21, BOTH, [ONE, *[DONE] * 18], "in the log of codemode-server"),
         ([[ONE], "form"], BOTH, [ONE, "Which?"], "asked"),
         ([[ONE]], {Feature.ELICITATION}, [], "in the log of codemode-server"),
         ([[]], BOTH, [], "Sign in first"),
@@ -265,6 +267,7 @@ async def test_changed_tools_are_listed_again_and_told_of(kit: Kit, protocol: st
             b"<html><head><style>p {}</style><title>Busy</title></head><p>Come &amp; go</p>",
             "Busy Come & go",
         ),
+        (b"no way<SCRIPT>a < b</SCRIPT > in" + b"<script " * 2_400, "no way in"),
         (b"  plain\n text ", "plain text"),
         (b"", ""),
         (b"x" * 490 + b" tok-live-secret", "x" * 490 + " ***"),
@@ -313,9 +316,13 @@ async def test_a_process_that_ends_during_a_call_says_why(kit: Kit) -> None:
 async def test_a_tool_that_is_called_as_a_task_gives_its_result_or_its_error(kit: Kit, tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with kit.pool({"s": kit.raw("tasks", log)}) as pool:
-        assert [(await pool.call_tool("s", tool, {})).value for tool in ("works", "direct")] == ["works", "direct"]
+        call = partial(pool.call_tool, "s", arguments={}, needs_task=True)
+        assert [(await call(tool)).value for tool in ("works", "direct")] == ["works", "direct"]
         with pytest.raises(ToolFailed, match=r"^fails$"):
-            await pool.call_tool("s", "fails", {})
-        with anyio.move_on_after(1):
-            await pool.call_tool("s", "hangs", {})
+            await call("fails")
+        seen = log.read_text().count("tasks/get")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, "hangs")
+            await kit.until(lambda: log.read_text().count("tasks/get") > seen)
+            tasks.cancel_scope.cancel()
         await kit.until(lambda: log.read_text().endswith("tasks/cancel\n"))

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-import httpx2
 import pytest
 
 from codemode_server.domain.calls import RetryReason
@@ -17,7 +16,6 @@ from codemode_server.domain.errors import CallTimedOut, UpstreamUnavailable
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.progress import CallProgress
-from codemode_server.upstreams.transports.http import _keep_method
 from tests import fork_server
 from tests.auth.kit import free_port
 from tests.auth.test_mix_up import scripted
@@ -117,10 +115,12 @@ async def test_a_redirect_within_the_origin_is_followed(kit: Kit) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_a_message_stays_a_post_where_it_is_redirected(status: int) -> None:
-    response = httpx2.Response(status, request=httpx2.Request("POST", "http://a/mcp"))
-    await _keep_method(response)
-    assert response.status_code in (307, 308)
+async def test_a_message_stays_a_post_where_it_is_redirected(kit: Kit, status: int) -> None:
+    with scripted() as server:
+        server.answer("/old", b"", status, location="/mcp")
+        async with kit.pool({"s": ServerSettings(url=f"{server.address}/old")}):
+            assert server.got[0].removeprefix("POST /old ") == server.got[1].removeprefix("POST /mcp ")
+            assert '"jsonrpc"' in server.got[1]
 
 
 async def test_an_address_without_server_says_so_without_its_secrets(kit: Kit) -> None:

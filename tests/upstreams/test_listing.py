@@ -114,6 +114,13 @@ async def test_a_cursor_is_sent_back_as_it_came_and_once(cursor: Any, asked: lis
     assert (sent, [tool.name for tool in found.tools], found.left_out) == (asked, ["a"], {})
 
 
+async def test_entries_that_are_refused_are_all_counted_and_hide_no_tool() -> None:
+    found = await listed(tools=[{"name": "a"}, {"name": "a", "inputSchema": "no"}, *[3] * 100], nextCursor="x")
+    assert [tool.name for tool in found.tools] == ["a"]
+    assert (len(found.left_out), [*found.left_out][-1]) == (200, "number 204")
+    assert found.problems[-1] == "another tool 'a' is left out: its inputSchema has type 'text'"
+
+
 FIELDS = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
 
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from codemode_server.upstreams._connection_deps import ConnectionDeps
 
 CONNECT_S = 10.0
-_BODY_S = 2.0
-"""For the body of an HTTP error."""
+_BODY_S, _JSON_BODY_S = 2.0, 10.0
+"""For the body of an HTTP error; mcp reads JSON, too, which fails if it was not read to its end before."""
 _IDLE_S = 24 * 3600.0
 """An open stream may be silent as long as it likes: each call has its own timeout."""
 
@@ -204,7 +204,8 @@ async def _note_refusal(redactor: Callable[[], Redactor], response: httpx2.Respo
     from codemode_server.upstreams._failures import reason_in
 
     said = ""
-    with anyio.move_on_after(_BODY_S), suppress(httpx2.HTTPError, httpx2.StreamError):
+    is_json = response.headers.get("content-type", "").startswith("application/json")
+    with anyio.move_on_after(_JSON_BODY_S if is_json else _BODY_S), suppress(httpx2.HTTPError, httpx2.StreamError):
         said = reason_in(await response.aread(), redactor())
     after = redactor().line(response.headers.get("retry-after", ""), 40)
     parts = [f"{response.status_code} {response.reason_phrase}".strip(), said, f"Retry-After: {after}" if after else ""]

@@ -86,7 +86,7 @@ def task(request: dict[str, Any]) -> None:
     """A task is `working` when it is made, and `completed` at the first look, but for one that hangs."""
     params = request["params"]
     name = params.get("taskId") or params["name"]
-    said = {"taskId": name, "status": "working", "pollInterval": 1}
+    said = {"taskId": name, "status": "working", "pollInterval": float("nan") if name == "fails" else 1}
     if request["method"] == "tools/call":
         assert "task" in params
     if name == "direct" or request["method"] == "tasks/result":

@@ -37,6 +37,8 @@ class LiveConfig:
         """Lines for the model about what is wrong with the configuration."""
         self.values_of: Callable[[Principal | None], KnownValues | None] = lambda _: None
         """The personal data of a principal that the model gets tokens for; of None, that of all principals."""
+        self.logged: Callable[[str, str], str] = lambda _, text: text
+        """A text of a server (raw name) as the log may have it: of a protected one without personal data."""
         self.revision = 0
         self._changed = ChangeSignal()
 

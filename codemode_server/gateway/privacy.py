@@ -29,12 +29,13 @@ from codemode_server.domain.errors import (
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import TokenStore, first_of_its_kind, label_of
-from codemode_server.extras import missing_privacy
+from codemode_server.domain.tools import without_output
+from codemode_server.extras import has_privacy, missing_privacy
 from codemode_server.gateway.binary_parts import with_binary, without_binary
 from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.names import Spellings
-from codemode_server.gateway.policy.protection import mode_of
+from codemode_server.gateway.policy.protection import mode_of, protected_servers
 from codemode_server.gateway.release import (
     Release,
     TokenExplanations,
@@ -58,7 +59,7 @@ _OWN_ERRORS = (CallRefused, InvalidArguments, ResultWithheld, UnknownTool)
 _MAX_ERROR_CHARACTERS = 200_000
 """A longer error of an upstream is replaced as a whole."""
 _LOST_AT_CUT = 200
-"""Characters before the cut of an error that may be half of a value, which no detection finds."""
+"""Characters before the cut of an error, where no detection finds half of a value."""
 
 
 class CallPrivacy:
@@ -247,9 +248,7 @@ class CallPrivacy:
                     found = await run_sized(is_large(text), self._detection.in_value, text)
                 else:
                     found = await self._detection.find(text, withheld)
-                text = str(await self._with_tokens(calls, target, text, found, withheld))
-                begins, cut, rest = text.rpartition(CUT)
-                text = begins[:-_LOST_AT_CUT].rstrip() + cut + rest if cut else text
+                text = _without_half(str(await self._with_tokens(calls, target, text, found, withheld)))
         except ResultWithheld as reason:
             return str(reason)
         return text
@@ -295,13 +294,29 @@ class CallPrivacy:
         if self.mode_of(target.server) == "values":
             return text
         found = self._detection.find_at_once(text)
-        if found is None or not found.is_complete:
-            return ""
-        return str(replaced(text, found.found, {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in found.found}))
+        return "" if found is None else _with_kinds(text, found)
+
+    def logged(self, server: str, text: str) -> str:
+        """For `LiveConfig.logged`: as in the catalog, without the output of a process."""
+        if server not in protected_servers(self._settings, self._config.settings.servers):
+            return text
+        found = self._detection.in_value(text := without_output(text)) if has_privacy() else None
+        return "[withheld]" if found is None else _without_half(_with_kinds(text, found))
 
     async def load(self) -> None:
         """Load what takes long, so that the first result does not wait for it."""
         await self._detection.load()
+
+
+def _without_half(text: str) -> str:
+    """An error without the end of what was cut, which may be half of a value."""
+    begins, cut, rest = text.rpartition(CUT)
+    return begins[:-_LOST_AT_CUT].rstrip() + cut + rest if cut else text
+
+
+def _with_kinds(text: str, found: Findings) -> str:
+    labels = {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in found.found}
+    return str(replaced(text, found.found, labels)) if found.is_complete else ""
 
 
 def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:
@@ -314,5 +329,5 @@ def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:
     if settings.is_on and (lacking := missing_privacy(settings.name_models)):
         raise SettingsError(f"privacy: {lacking.reason}: {lacking.command}")
     privacy = CallPrivacy(config, TokenMap(store))
-    config.values_of = privacy.values_of
+    config.values_of, config.logged = privacy.values_of, privacy.logged
     return privacy

@@ -7,7 +7,9 @@ import json
 import logging
 import re
 from typing import Any
+from urllib.parse import unquote
 
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import AnswerLost, CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
 from codemode_server.redaction import Redactor
 from codemode_server.upstreams._link import is_broken_off, is_end
@@ -81,10 +83,11 @@ def reason_in(body: bytes, redactor: Redactor) -> str:
 
 
 def call_error(
-    error: Any, server: str, what: str, refused: list[str], redactor: Redactor, why_lost: str = ""
+    error: Any, server: str, what: str, refused: list[str], config: LiveConfig, why_lost: str = ""
 ) -> CallError:
     """An `MCPError` that answered a call of `what`, as the program is to see it: masked and cut. `why_lost` says why
     the connection ended. Raises `SessionExpired`: connect again and repeat the call."""
+    redactor = config.redactor
     message = str(error.message)
     if error.code in NOT_TAKEN:
         kind = ResultTooLarge if error.code in (TOO_LARGE, TOO_DEEP) else ToolFailed
@@ -106,7 +109,8 @@ def call_error(
         said = f"server {server!r} answered with HTTP {status}"
         return ToolFailed(said) if is_undone else AnswerLost(f"{said}; {outcome_unknown(what)}")
     if requests := required_addresses(error):
-        said, urls = error_text(message, redactor), ", ".join(redactor.line(it["url"], 500) for it in requests)
+        said = error_text(message, redactor)
+        urls = ", ".join(redactor.line(_as_logged(it["url"], server, config), 500) for it in requests)
         logger.warning("server %r needs you to open an address before it goes on: %s", server, urls)
         return ToolFailed(
             f"{what} of server {server!r} needs the user to open an address first, which is in the log of "
@@ -116,6 +120,13 @@ def call_error(
         data = error.data if isinstance(error.data, str) else json.dumps(error.data, ensure_ascii=False, default=str)
         message = message if data in message else f"{message}: {data}"
     return ToolFailed(error_text(message, redactor) or f"{what} failed with code {error.code} and no message")
+
+
+def _as_logged(url: str, server: str, config: LiveConfig) -> str:
+    """An address as it came, unless it has personal data, also in percent-encoding."""
+    plain = unquote(url)
+    shown = config.logged(server, plain)
+    return url if shown == plain else shown
 
 
 def required_addresses(error: Any) -> list[dict[str, Any]]:

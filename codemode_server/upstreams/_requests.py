@@ -229,7 +229,7 @@ class Requests:
                 problem = error_text(reason, self._deps.redactor())
                 error_class = SignInRequired if self._deps.tokens.needs_person else UpstreamUnavailable
                 raise error_class(f"server {self._name!r} {problem}; nothing was called") from error
-            raise call_error(error, self._name, what, refused, self._deps.redactor(), why_lost) from error
+            raise call_error(error, self._name, what, refused, self._deps.config, why_lost) from error
         finally:
             refusals.reset(token)
         raise CallTimedOut(

@@ -72,8 +72,8 @@ class Connection:
         self._changed = ChangeSignal()
         self._nudge = anyio.Event()
         self._nudged_at = -math.inf
-        self._tools_upkeep = _Upkeep(f"upstream {name!r}: its changed tools", deps.timings)
-        self._offers_upkeep = _Upkeep(f"upstream {name!r}: its resources and prompts", deps.timings)
+        self._tools_upkeep = _Upkeep(f"upstream {name!r}: its changed tools", deps.timings, self._logged)
+        self._offers_upkeep = _Upkeep(f"upstream {name!r}: its resources and prompts", deps.timings, self._logged)
         self._features_changed = ChangeSignal()
         self._is_renewed = False
         """True if the connection was ended only to reconnect with more features."""
@@ -132,6 +132,9 @@ class Connection:
         """The current one: a change of the configuration brings another."""
         return self._deps.redactor()
 
+    def _logged(self, text: str) -> str:
+        return self._deps.config.logged(self.name, text)
+
     async def run(self) -> None:
         """Connect, serve and reconnect until cancelled. No failure of this upstream reaches the others."""
         if not self._settings.enabled:
@@ -144,8 +147,10 @@ class Connection:
                     await self._connect_and_serve()
                 except Exception as error:  # a failing upstream must not affect the others
                     cause = first_cause(error)
-                    logger.info("upstream %r: %s", self.name, self._error or cause)
-                    logger.debug("upstream %r", self.name, exc_info=error)
+                    said = str(self._error or cause)
+                    shown = self._logged(said)
+                    logger.info("upstream %r: %s", self.name, shown)
+                    logger.debug("upstream %r", self.name, exc_info=error if shown == said else None)
                 self._link = self._protocol = None
                 if self._needs_sign_in and self._connected_at == math.inf:
                     await self._wait_for_sign_in()
@@ -424,8 +429,9 @@ class Connection:
 class _Upkeep:
     """Lists again after each change, at a pace: a server that notifies without end must not take all of our time."""
 
-    def __init__(self, what: str, timings: Timings) -> None:
+    def __init__(self, what: str, timings: Timings, logged: Callable[[str], str]) -> None:
         self._what = what
+        self._logged = logged
         self._timings = timings
         self.reset()
 
@@ -451,7 +457,7 @@ class _Upkeep:
                 with anyio.fail_after(self._timings.list_s):
                     await list_again()
             except (MCPError, TimeoutError) as error:
-                logger.info("%s can't be listed: %s", self._what, error)
+                logger.info("%s can't be listed: %s", self._what, self._logged(str(error)))
             self.listed.set()
             ended = anyio.current_time()
             not_before = ended + min(_MAX_PAUSE_S, _PAUSE_PER_LISTING * (ended - started))

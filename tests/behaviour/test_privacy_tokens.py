@@ -5,7 +5,9 @@ The model sees tokens, the servers that may receive the data see the values.
 
 from __future__ import annotations
 
+import re
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
 
 from .person import Person
-from .product import configuration, in_memory
+from .product import configuration, in_memory, office, over_stdio
 
 pytestmark = pytest.mark.slow
 
@@ -139,27 +141,58 @@ async def test_rules_and_guardrails_decide_on_the_values_too(tmp_path: Path) -> 
         assert host.reached("update_record") == []
 
 
+FAILING = """import json, sys
+kind = sys.argv[1]
+if kind == "stderr":
+    sys.exit("no customer ann@lee.example")
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    result = {"tools": [{"name": "get", "inputSchema": {"type": "object"}}]}
+    answer = {"result": result}
+    if asked["method"] == "initialize" and kind == "address":
+        about = {"name": "s", "version": "1"}
+        answer = {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about}}
+    elif asked["method"] != "tools/list":
+        url = "https://a.example/?for=ann%40lee.example"
+        data = {"elicitations": [{"url": url}]}
+        code = -32042 if kind == "address" and asked["method"] == "tools/call" else -32000
+        answer = {"error": {"code": code, "message": "no seat for ann@lee.example", "data": data}}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+"""
+
+
 @pytest.mark.parametrize("is_on", [True, False])
 async def test_no_file_of_the_product_holds_a_value_that_the_model_must_not_see(tmp_path: Path, is_on: bool) -> None:
-    path = (
-        protected(tmp_path, payloads="all")
-        if is_on
-        else configuration(tmp_path, state={"dir": str(tmp_path / "state"), "payloads": "all"})
+    (tmp_path / "failing.py").write_text(FAILING)
+    failing = {
+        kind: {"command": sys.executable, "args": [str(tmp_path / "failing.py"), kind]}
+        for kind in ("handshake", "stderr", "address")
+    }
+    tokens = dict.fromkeys(("google_drive", *failing), "tokens")
+    path = configuration(
+        tmp_path,
+        office(tmp_path) | failing,
+        privacy={"servers": tokens, "release": {"salesforce": ["email"]}} if is_on else {},
+        state={"dir": str(tmp_path / "state"), "payloads": "all"},
     )
-    async with in_memory(path) as host:
+    async with over_stdio(path) as host:
+        for kind in failing:
+            assert "error" in (await host.run(f"import servers.{kind}\nservers.{kind}.get()")).text
         await host.run(SHEET + "open('/workspace/rows.txt', 'w').write(str(rows))\nprint(rows)\nrows")
         await host.run(SHEET + TO_CRM)
         await host.run(SHEET + "raise ValueError(rows[0]['Customer'])")
     holding = {
         it.relative_to(tmp_path / "state").parts[0]
         for it in (tmp_path / "state").rglob("*")
-        if it.is_file() and ORIGINAL.encode() in it.read_bytes()
+        if it.is_file() and re.search(rf"{ORIGINAL}|ann(@|%40)lee".encode(), it.read_bytes())
     }
-    assert bool(holding) is not is_on, holding
+    assert not holding if is_on else "logs" in holding, holding
     with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
         rows = [str(row) for row in database.execute("SELECT * FROM audit WHERE tool = 'update_record'")]
     assert any("sends personal data (email)" in row for row in rows) is is_on
-    assert any("<EMAIL_1>" in row for row in rows) is is_on, "control: arguments are recorded"
+    assert any("<EMAIL_" in row for row in rows) is is_on, "control: arguments are recorded"
 
 
 async def forget(path: Path, *tokens: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from opentelemetry.sdk.trace import TracerProvider
 
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import AnswerLost, CallTimedOut, ToolFailed, UnknownTool, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.redaction import Redactor
@@ -302,7 +303,7 @@ def test_a_failure_says_what_the_server_said_and_whether_the_tool_may_have_acted
 ) -> None:
     error = MCPError(-32000, message, data)
     why_lost = "exited with code 4"
-    failure = call_error(error, "s", "tool 'a'", [refused] if refused else [], Redactor(), why_lost)
+    failure = call_error(error, "s", "tool 'a'", [refused] if refused else [], LiveConfig(), why_lost)
     assert type(failure) is kind
     assert str(failure).endswith(said)
 

@@ -86,7 +86,7 @@ class Connection:
             name,
             deps,
             settings=lambda: self._settings,
-            digest_of=self._digest_of,
+            digest_of=lambda tool: self._digests.get(tool, ""),
             ready_link=self._ready_link,
             why_lost=self._why_lost,
         )
@@ -100,10 +100,6 @@ class Connection:
     def listing(self) -> UpstreamListing:
         """The upstream's current state, with its current tools or those of the last run."""
         return self._listing
-
-    def _digest_of(self, tool: str) -> str:
-        """The digest of the tool's definition as it was listed last; empty if it is not listed (any more)."""
-        return self._digests.get(tool, "")
 
     @property
     def is_settled(self) -> bool:

@@ -73,7 +73,7 @@ class PrincipalConnections:
         if tasks is None or len(self._own) >= MAX_CONNECTIONS:
             why = "codemode-server is shutting down" if tasks is None else "too many connections of principals are open"
             raise UpstreamUnavailable(f"server {server!r}: {why}")
-        deps = replace(self._deps, cache=_NothingStored(), on_change=_ignore, sign_ins=self._sign_ins(principal))
+        deps = replace(self._deps, cache=_NothingStored(), on_change=lambda: None, sign_ins=self._sign_ins(principal))
         own = self._own[principal, server] = _Own(Connection(server, settings, deps))
         tasks.start_soon(self._run, (principal, server), own, name=f"upstream {server} of {principal.principal_id}")
         return own
@@ -115,7 +115,3 @@ class _NothingStored:
 
     async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
         pass
-
-
-def _ignore() -> None:
-    pass

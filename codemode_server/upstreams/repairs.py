@@ -13,7 +13,7 @@ from codemode_server.catalog.schema_dialects import LISTS, MAPS, SCHEMAS, TYPES,
 from codemode_server.domain.ids import JsonSchema
 
 _OF_ONE = SCHEMAS | {"if", "not", "unevaluatedItems", "unevaluatedProperties"}
-_ENVELOPE = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
+RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
 _BLOCKS = frozenset({"audio", "image", "resource", "resource_link", "text"})
 
 
@@ -141,7 +141,7 @@ def text_of(block: Any) -> str | None:
 
 def envelope_in(value: Any) -> dict[str, Any] | None:
     """The value if it is a whole result of `tools/call`, as servers pass on that of another one; None otherwise."""
-    if not isinstance(value, dict) or "content" not in value or not value.keys() <= _ENVELOPE:
+    if not isinstance(value, dict) or "content" not in value or not value.keys() <= RESULT_FIELDS:
         return None
     content = value["content"]
     if not isinstance(content, list) or not (content or "isError" in value):

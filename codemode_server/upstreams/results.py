@@ -38,7 +38,7 @@ from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams._embedded import embedded_files
 from codemode_server.upstreams._messages import MAX_VALUE_DEPTH
-from codemode_server.upstreams.repairs import as_flag, blocks, envelope_in, text_of
+from codemode_server.upstreams.repairs import RESULT_FIELDS, as_flag, blocks, envelope_in, text_of
 from codemode_server.upstreams.text_values import are_too_much, as_list, parse_document, parse_text, parse_texts
 
 ERROR_CHARACTERS = 2_000
@@ -47,7 +47,6 @@ CUT = "… (cut; the server's message goes on)"
 """Stands where it was cut."""
 _MAX_ENVELOPES = 4
 _SCALARS = frozenset({"integer", "number", "boolean", "null"})
-_PROTOCOL_FIELDS = frozenset({"_meta", "isError", "resultType", "content", "structuredContent"})
 
 
 def to_reply(result: Any, *, form: ResultForm = ANY_FORM, redactor: Redactor = NO_SECRETS) -> Reply:
@@ -120,7 +119,7 @@ def _to_reply(result: Any, form: ResultForm, redactor: Redactor, depth: int = 0)
         inner = _within(value, form, redactor, depth) if is_envelope else None
         return inner or _beside(value, items)
     if not items:
-        rest = {key: value for key, value in result.items() if key not in _PROTOCOL_FIELDS}
+        rest = {key: value for key, value in result.items() if key not in RESULT_FIELDS}
         if content is not None and not isinstance(content, list):
             return Reply(content)
         value = rest.get("toolResult", rest) if rest and content is None else None

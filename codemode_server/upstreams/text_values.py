@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Set
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from operator import is_
 from typing import Any
 
 from codemode_server.domain.ids import JsonValue
@@ -57,7 +58,7 @@ def parse_texts(texts: list[str], scalars: Set[str] = frozenset()) -> JsonValue:
     if len(texts) == 1:
         return parse_text(texts[0], scalars)
     values = [] if are_too_much(texts) else [parse_text(text, scalars) for text in texts]
-    return "\n".join(texts) if not values or any(map(_is, values, texts)) else values
+    return "\n".join(texts) if not values or any(map(is_, values, texts)) else values
 
 
 def as_list(value: JsonValue, texts: list[str], form: ResultForm) -> JsonValue:
@@ -82,10 +83,6 @@ def parse_scalar(text: str, scalars: Set[str]) -> JsonValue:
     kinds = {bool: {"boolean"}, int: {"integer", "number"}, float: {"number"}, type(None): {"null"}}
     is_finite = not isinstance(value, float) or math.isfinite(value)
     return value if is_finite and scalars & kinds.get(type(value), set()) else text
-
-
-def _is(value: JsonValue, text: str) -> bool:
-    return value is text
 
 
 def are_too_much(texts: list[str]) -> bool:

@@ -12,11 +12,14 @@ import contextlib
 import json
 import logging
 import os
+import re
+import shutil
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -32,7 +35,6 @@ from codemode_server.processes.stream_readers import BoundedBytes, LineReader
 from codemode_server.redaction import Redactor
 from codemode_server.setting_types import ProblemWithin, Section
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, Unread, parse_line, too_large
-from codemode_server.upstreams.transports._child_errors import missing_variables, why_not_started
 from codemode_server.upstreams.transports.registry import Transport, TransportSpec
 
 if TYPE_CHECKING:
@@ -63,6 +65,18 @@ _WINDOWS = (
     *("SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
     # Beside those of mcp: without them Docker, npx and shells do not start (docker/mcp-gateway issue 424).
     *("COMSPEC", "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMW6432", "TMP", "WINDIR"),
+)
+_WHERE_TO_GET = {
+    "uvx": "; it comes with uv, see https://docs.astral.sh/uv/",
+    "npx": "; it comes with Node, see https://nodejs.org/",
+}
+_OF_NETWORK = (
+    *("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "SSL_CERT_FILE"),
+    *("SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "UV_SYSTEM_CERTS"),
+    "UV_NATIVE_TLS",
+)
+_ABOUT_NETWORK = re.compile(
+    "certificate|issuer|ssl|tls|proxy|connect|resol|network|time(d )?.?out|fetch|download|dns|ENOTFOUND", re.IGNORECASE
 )
 
 
@@ -169,7 +183,7 @@ class StdioTransport(Transport):
 
     def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
         """Explains an error of the start."""
-        return why_not_started(cause, self._command, self._settings.cwd, self._settings.env)
+        return _why_not_started(cause, self._command, self._settings.cwd, self._settings.env)
 
     def why_ended(self) -> str | None:
         """Why the child's connection ended, with the end of its stderr; None if we ended it."""
@@ -185,14 +199,14 @@ class StdioTransport(Transport):
         else:
             said = f"exited with code {code}"
         words = self.last_words()
-        return said + missing_variables(os.environ, self._settings.env, words) + words
+        return said + _missing_variables(self._settings.env, words) + words
 
     def why_unanswered(self) -> str:
         """Behavior of the child in place of an answer to the handshake, as clauses for a message."""
         words, stray = self.last_words(), self._redactor().line(self._stray_text, _STRAY_CHARACTERS)
         if stray:
             return f"; is it an MCP server, and does it log to stderr?{STDOUT_MARK}{stray!r}{words}"
-        lacks = missing_variables(os.environ, self._settings.env, words or None)
+        lacks = _missing_variables(self._settings.env, words or None)
         return lacks + (words or "; it has written nothing")
 
     def last_words(self) -> str:
@@ -325,6 +339,51 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return str(number)
+
+
+def _why_not_started(cause: BaseException, command: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
+    """Explains an error of the start; None if it is not of the system."""
+    if not isinstance(cause, OSError):
+        return None
+    if isinstance(cause, FileNotFoundError | NotADirectoryError) and cwd and cause.filename == cwd:
+        return f"can't be started: there is no folder {cwd!r}"
+    if _is_missing(cause, command, env):
+        return f"can't be started: there is no program {command!r}{_remedy(command)}"
+    if isinstance(cause, PermissionError):
+        if Path(command).is_dir():
+            return f"can't be started: {command!r} is a folder"
+        remedy = "" if os.name == "nt" else "; `chmod +x` allows it"
+        return f"can't be started: {command!r} may not be run ({cause.strerror}){remedy}"
+    return f"can't be started: {cause.strerror or cause}"
+
+
+def _missing_variables(given: Mapping[str, str], output: str | None) -> str:
+    """A clause on the variables for proxies and certificates that we have and the process has not; empty if there are
+    none, or if `output`, what the process wrote, is not about the network. None: it has not said why it waits."""
+    lacking = [name for name in _OF_NETWORK if os.environ.get(name) and name not in given]
+    if not lacking or (output is not None and not _ABOUT_NETWORK.search(output)):
+        return ""
+    names = ", ".join(lacking)
+    return f" ({names}: set here, but not for this server; name it in its `env`, as `{lacking[0]}: ${{{lacking[0]}}}`)"
+
+
+def _remedy(command: str) -> str:
+    if _is_path(command):
+        return "; correct the path, or install it"
+    if len(words := command.split()) > 1:
+        return f"; if {words[0]!r} is the program, put the rest in `args`"
+    return _WHERE_TO_GET.get(command, " on the PATH; install it or give its full path")
+
+
+def _is_path(command: str) -> bool:
+    return "/" in command or os.sep in command
+
+
+def _is_missing(cause: OSError, command: str, env: Mapping[str, str]) -> bool:
+    """True if the program does not exist. With an unreadable folder on PATH the system reports "permission denied"."""
+    if isinstance(cause, PermissionError) and not _is_path(command):
+        return shutil.which(command, mode=os.F_OK, path=env.get("PATH")) is None
+    return isinstance(cause, FileNotFoundError)
 
 
 def _connect(settings: StdioSettings, deps: ConnectionDeps) -> StdioTransport:

@@ -104,11 +104,10 @@ async def show_question(loaded: LoadedSettings, approval_id: str, *, as_json: bo
 def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope, result: str) -> int:
     approval = anyio.run(partial(_answerable_question, loaded, approval_id, is_approval=True))
     asked = approval.question
+    scopes = "|".join(name for name, it in _SCOPES.items() if it in asked.scopes)
+    how = commands_of(approval) + ("" if asked.is_unanswered else f" [--for {scopes}]")
     if scope not in asked.scopes:
-        if AnswerScope.ARRIVED in (scope, *asked.scopes):
-            raise CodemodeError(f"this question is answered otherwise: {commands_of(approval)}")
-        offered = ", ".join(name for name, it in _SCOPES.items() if it in asked.scopes)
-        raise CodemodeError(f"this call can't be approved for so long; here --for takes {offered}")
+        raise CodemodeError(f"this question is answered otherwise: {how}")
     meaning = {
         AnswerScope.CALL: "Send it again?" if asked.is_unanswered else "Approve this call?",
         AnswerScope.ARRIVED: f"Go on as if it had arrived, with the result {one_line(result or 'None', 200)}?",
@@ -117,15 +116,13 @@ def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope
         AnswerScope.ALWAYS: f"Always approve it, by `{asked.rule}` in {loaded.path}?",
     }[scope]
     if not person_confirms(whole_text(approval), meaning):
-        show(
-            "nothing was answered; the call still waits. What an approval holds for is said by --for: "
-            f"codemode-server approvals approve {approval_id} --for program|session|always"
-        )
+        state = "the call still waits" if approval.answer is None else "it stays refused"
+        show(f"nothing was answered; {state}. To answer: {how}")
         return 1
     answer = ApprovalAnswer(True, scope, channel=NAME, answered_at=time.time(), result=result_of(result))
     anyio.run(_answer, loaded, approval, answer)
     again = "" if approval.answer is None else "; it holds when the program makes the call again, or is resumed"
-    show(f"approved: {one_line(asked.title, 200)}{again}")
+    show(f"{'arrived' if scope is AnswerScope.ARRIVED else 'approved'}: {one_line(asked.title, 200)}{again}")
     return 0
 
 

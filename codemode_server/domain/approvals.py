@@ -18,6 +18,8 @@ ApprovalId = NewType("ApprovalId", str)
 """One question, for instance `a7f3a9c2`."""
 
 
+REFUSED_SECONDS = 86_400.0
+"""How long after a question its refusal may be replaced by an approval."""
 NOBODY = "timeout"
 """In place of a channel, for a question that nobody answered in time."""
 
@@ -139,5 +141,7 @@ class Approval:
         return self.answer is None and at < self.expires_at
 
     def may_be_approved(self, at: float) -> bool:
-        """True if it is open, or if the person refused it and may allow the call after all."""
-        return self.is_open(at) or (self.answer is not None and self.answer.is_refusal)
+        """True if it is open, or if the person refused it lately and may allow the call after all."""
+        if (answer := self.answer) is None:
+            return self.is_open(at)
+        return answer.is_refusal and at < self.asked_at + REFUSED_SECONDS

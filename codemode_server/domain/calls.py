@@ -144,6 +144,8 @@ class Capture:
     """True if it only reads, and its arguments could not be foreseen."""
 
 
+ApprovalDecision = Allow | Deny | Recorded
+"""The decision after a question to a person; `Recorded`: the attempt of an earlier run arrived."""
 Decision = Allow | Deny | Ask | Recorded | Capture
 """The decision on a call, always with a reason; `kind` is its name in records, traces and permission rules."""
 

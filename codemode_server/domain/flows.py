@@ -121,7 +121,7 @@ class SourceStore(Protocol):
         """
 
     def shared_with(self, holder: Holder) -> Sequence[tuple[Holder, Source]]:
-        """What products on the same store have read under this name, or may have written to its /workspace by now.
+        """The sources that products on the same store have read under this name, or may have written to its /workspace.
 
         Raises:
             JournalUnavailable: the store can't be used.

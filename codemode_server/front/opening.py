@@ -26,8 +26,8 @@ _LISTEN = "subscriptions/listen"
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _SUBSCRIPTION_ID = f"{_META}subscriptionId"
 _CHANGES = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": False}
-"""Whether a kind of change is announced: the list of our own resources is always empty."""
-_CAPABILITIES = {
+"""Kinds of changes, true if they are announced: the list of our own resources is always empty."""
+CAPABILITIES = {
     "prompts": {"listChanged": True},
     "resources": {"listChanged": False, "subscribe": False},
     "tools": {"listChanged": True},
@@ -194,14 +194,14 @@ class Opening:
                 self._is_initialized = True
                 return {
                     "protocolVersion": params["protocolVersion"],
-                    "capabilities": _CAPABILITIES,
+                    "capabilities": CAPABILITIES,
                     "serverInfo": self._server,
                     "instructions": self._instructions,
                 }
             case "server/discover" if set(params) == {"_meta"} and self._is_usual(meta):
                 return self._modern(
                     supportedVersions=[MODERN_VERSION],
-                    capabilities=_CAPABILITIES,
+                    capabilities=CAPABILITIES,
                     instructions=self._instructions,
                 )
             case "subscriptions/listen" if set(params) == {"_meta", "notifications"} and self._is_usual(meta):

@@ -44,6 +44,7 @@ from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Session
 from codemode_server.front.host_requests import HostRequests, features_of, input_required
 from codemode_server.front.instructions import instructions
+from codemode_server.front.opening import CAPABILITIES
 from codemode_server.front.sessions import Sessions
 from codemode_server.front.tools.registry import Changed, MetaToolSpec, ToolArguments, definitions, meta_tools
 from codemode_server.sandbox.guest.similar_names import similar_name
@@ -245,7 +246,7 @@ async def _without_resource_changes(ctx: ServerRequestContext[Any, Any], call_ne
         ctx = replace(ctx, params={**(ctx.params or {}), "notifications": taken})
     result = await call_next(ctx)
     if ctx.method == "server/discover" and isinstance(result, dict):
-        result["capabilities"]["resources"] = {"subscribe": False, "listChanged": False}
+        result["capabilities"]["resources"] = CAPABILITIES["resources"]
     return result
 
 

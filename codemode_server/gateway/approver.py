@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from codemode_server.domain.calls import Allow, Ask, Deny, Recorded, ToolCall
+from codemode_server.domain.calls import ApprovalDecision, Ask, Deny, ToolCall
 from codemode_server.gateway.call_attempt import CallAttempt
 from codemode_server.gateway.events import CallApprovalRequested, CallApprovalSettled, CallEvents
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -18,7 +18,7 @@ class Approver(Protocol):
 
     async def approve(
         self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask, on_question: Callable[[], None]
-    ) -> Allow | Deny | Recorded:
+    ) -> ApprovalDecision:
         """The person's decision on one call, however long it takes; a time that has passed is a `Deny`. `Recorded`: the
         attempt of an earlier run arrived.
 
@@ -38,7 +38,7 @@ NOBODY_TO_ASK: Approver = _NobodyToAsk()
 """For a gateway without a person, as in tests."""
 
 
-async def ask_person(approver: Approver, events: CallEvents, attempt: CallAttempt, ask: Ask) -> Allow | Deny | Recorded:
+async def ask_person(approver: Approver, events: CallEvents, attempt: CallAttempt, ask: Ask) -> ApprovalDecision:
     """The person's decision on a call. The limits of time stand still while all calls of its program wait so."""
     calls, call, target = attempt.calls, attempt.call, attempt.target
     is_asked, answer = False, None

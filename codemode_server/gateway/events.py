@@ -13,7 +13,7 @@ from asyncio import get_running_loop
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from codemode_server.domain.calls import Allow, Ask, CallOutcome, Decision, Deny, Recorded, RetryReason, ToolCall
+from codemode_server.domain.calls import ApprovalDecision, Ask, CallOutcome, Decision, Recorded, RetryReason, ToolCall
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.results import NO_RESULT, ResultSummary
 from codemode_server.gateway.targets import CallTarget
@@ -64,7 +64,7 @@ class CallApprovalSettled:
     calls: ExecutionCalls
     call: ToolCall
     target: CallTarget
-    answer: Allow | Deny | Recorded | None
+    answer: ApprovalDecision | None
     """None: the program ended before there was one."""
 
 

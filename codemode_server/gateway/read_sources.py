@@ -98,7 +98,7 @@ class ReadSources:
                 key = calls.execution_id, call.seq
                 if key in self._sent or reply is not None:
                     self._sent.discard(key)
-                    self._add(_holder(calls.context), [self._source(calls, target)])
+                    self._add(_holder(calls.context), [self._source(target)])
             case _:
                 pass
 
@@ -224,7 +224,7 @@ class ReadSources:
     def _store_early(self, calls: ExecutionCalls, target: CallTarget) -> None:
         """Queues a source, so that it is written before the answer of the call."""
         holder = _holder(calls.context)
-        if (added := self._of_stored(holder).add(self._source(calls, target))) is not None:
+        if (added := self._of_stored(holder).add(self._source(target))) is not None:
             self._store.add(holder, [added])
         self._store_programs(holder)
 
@@ -266,7 +266,7 @@ class ReadSources:
     def _since(self, holder: Holder) -> float:
         return self._clock() - EPHEMERAL_SECONDS if holder[1] == EPHEMERAL else -math.inf
 
-    def _source(self, calls: ExecutionCalls, target: CallTarget) -> Source:
+    def _source(self, target: CallTarget) -> Source:
         return Source(target.server.raw_name, target.raw_name, title_of(target), self.labels.of(target), self._clock())
 
 

@@ -29,6 +29,7 @@ import anyio
 from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.calls import (
     Allow,
+    ApprovalDecision,
     Ask,
     CallOutcome,
     CallStatus,
@@ -131,7 +132,7 @@ class ResumedCalls:
         reason = f"call {record.call.seq} of the earlier run sent this, and it is not known whether it arrived"
         match "fail" if self.is_closed else self._unknown:
             case "fail":
-                return Deny(reason, "With approvals.unknown: ask, the user decides.")
+                return Deny(reason, "" if self.is_closed else "With approvals.unknown: ask, the user decides.")
             case "retry":
                 return decided
             case "skip":
@@ -220,7 +221,7 @@ def with_departure(decided: Decision, departure: Ask | None) -> Decision:
     return joined([departure, *([decided] if isinstance(decided, Ask) else [])])
 
 
-def naming_departure(calls: ExecutionCalls, ask: Ask, answer: Allow | Deny | Recorded) -> Allow | Deny | Recorded:
+def naming_departure(calls: ExecutionCalls, ask: Ask, answer: ApprovalDecision) -> ApprovalDecision:
     """The answer to a question; that of a program that runs again names the call of its earlier run."""
     is_compared = calls.resumed is not None or calls.plan is not None
     if isinstance(answer, Deny) and is_compared and ask.reason not in answer.reason:

@@ -19,7 +19,7 @@ from codemode_server.approved_rules import write_rule
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.config.loading import load_place
-from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
+from codemode_server.domain.approvals import REFUSED_SECONDS, AnswerScope, Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
@@ -47,7 +47,6 @@ from codemode_server.tokens import estimate_tokens
 _MAX_ERROR_CHARACTERS = 2_000
 _MAX_REASON_CHARACTERS = 500
 _PAGE = 200
-_REFUSED_SECONDS = 86_400.0
 
 
 class _ReadExecutions(Protocol):
@@ -236,7 +235,7 @@ class Records:
 
     async def refusals(self) -> list[Approval]:
         """The questions of the last day that the person refused, which may still be approved; newest first."""
-        refused = await self._approvals.refused(self.principal, since=time.time() - _REFUSED_SECONDS)
+        refused = await self._approvals.refused(self.principal, since=time.time() - REFUSED_SECONDS)
         return [self._offered(it) for it in refused]
 
     async def approval(self, approval_id: ApprovalId) -> Approval | None:

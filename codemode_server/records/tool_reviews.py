@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import anyio.to_thread
+
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.definitions import SERVER, KnownDefinition, by_tool, server_definition, waiting
@@ -80,7 +82,8 @@ class StoredTools:
     async def accept(self, shown: Sequence[WaitingTool]) -> list[WaitingTool]:
         """Accept those of these that are still offered, and record it; returns them."""
         now, accepted = time.time(), list[WaitingTool]()
-        offered = set(self._offered(it.definition for it in shown))
+        definitions = [it.definition for it in shown]
+        offered = await anyio.to_thread.run_sync(lambda: {*self._offered(definitions)})
         for it in shown:
             if it.definition in offered and await self._store.accept(self._principal, it.definition, at=now):
                 self._audit.append(review_event(it.definition, self._principal, now, is_accepted=True))

@@ -34,7 +34,7 @@ class SqliteSources:
     """The product's own running programs are told from those of others by the name of their owner."""
 
     def __init__(self, database: Database, thread: DatabaseThread, ownership: Ownership | None = None) -> None:
-        """What is needed at once is read with `database`; `thread` does the rest."""
+        """Uses `database` for what is needed at once, and `thread` for the rest."""
         self._database = database
         self._thread = thread
         self._ownership = ownership or Ownership(database.path.parent)

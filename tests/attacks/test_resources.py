@@ -86,16 +86,25 @@ SPELLINGS = [
 ]
 
 
-@pytest.mark.parametrize("wide", [{}, {"allow": "vault"}, {"allow": "vault/*", "effect": "read"}])
+@pytest.mark.parametrize(
+    ("answer", "others"),
+    [
+        ("deny", []),
+        ("deny", [{"allow": "vault"}]),
+        ("deny", [{"allow": "vault/*", "effect": "read"}]),
+        ("ask", [{"allow": "vault"}, {"deny": "vault/resources/private"}]),
+    ],
+)
 async def test_once_a_resource_is_refused_no_other_spelling_is_read_unless_a_rule_names_it(
-    tmp_path: Path, wide: dict[str, str]
+    tmp_path: Path, answer: str, others: list[dict[str, str]]
 ) -> None:
     """The server may take any of them for the same. A rule for the whole server allows its tools."""
     vault = {"vault": fork_server.upstream(str(VAULT), str(tmp_path / "vault.log"))}
     named = {"allow": "vault/resources/doc://open/*"}
-    rules = {"rules": [{"deny": "vault/resources/secret"}, named, *([wide] if wide else [])]}
+    rules = {"rules": [{answer: "vault/resources/secret"}, named, *others]}
     reads = [f'resources.read("any", path={path!r})' for path in [*SPELLINGS, "open/1"]]
-    async with in_memory(configuration(tmp_path, vault, permissions=rules)) as host:
+    config = configuration(tmp_path, vault, permissions=rules, approvals={"timeout": 0.1, "browser": "never"})
+    async with in_memory(config) as host:
         values = (await host.run(_readings(reads))).value
     assert "any open/1" in values, "control"
     assert {*values[:-1]} <= {"refused", "invalid_arguments"}

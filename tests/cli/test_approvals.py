@@ -176,13 +176,15 @@ def test_a_refused_call_may_still_be_allowed_once(
     config: Path, person: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     person(yes=True)
-    stored(config, asked("a1"), asked("a2", expires_at=time.time() - 1))
+    late = asked("a2", asked_at=time.time() - 90_000)
+    stored(config, asked("a1"), late)
     command(config, "deny", "a1")
+    command(config, "deny", "a2")
     command(config, "list")
     assert "refused; `codemode-server approvals approve ID` allows one after all:\na1 " in capsys.readouterr().out
-    assert [command(config, "approve", "a1"), command(config, "approve", "a1")] == [0, 2]
+    assert [command(config, "approve", it) for it in ("a2", "a1", "a1")] == [2, 0, 2]
     assert "approved (command" in capsys.readouterr().err
-    (found,) = stored(config, asked("a1"))
+    (found, *_) = stored(config, asked("a1"))
     assert found.answer is not None
     assert found.answer.is_approved
 
@@ -211,7 +213,9 @@ def test_a_call_without_an_answer_arrived_or_is_sent_again(
     assert "arrived ID [--result JSON]" in capsys.readouterr().out
     assert command(config, "approve", "a1", "--for", "program") == 2
     assert command(config, "arrived", "a2") == 2, "one that was never sent"
+    capsys.readouterr()
     assert command(config, *arguments) == 0
+    assert capsys.readouterr().out.startswith("arrived: " if scope is AnswerScope.ARRIVED else "approved: ")
     assert "Did this call arrive?" in shown[-1]
     answer = stored(config, unanswered)[0].answer
     assert answer is not None

@@ -126,6 +126,7 @@ def test_all_that_a_host_carries_of_us_is_under_1200_tokens() -> None:
         ({"default": "deny", "rules": [{"ask": "notes/*", "effect": "write"}]}, False, True),
         ({"default": "deny", "rules": [{"allow": "notes/add", "effect": "write"}]}, False, False),
         ({"preset": "read-only", "rules": [{"ask": "github/create_issue"}]}, False, True),
+        ({"preset": "read-only", "rules": [{"allow": "docs/resources/x"}, {"ask": "*/read_resource"}]}, True, False),
         ({"rules": [{"deny": "github", "effect": "destructive"}]}, False, True),
         ({"rules": [{"deny": "*", "effect": "write", "when": "args.a == 1"}]}, False, True),
         ({"rules": [{"deny": "*", "effect": "write", "principals": ["ann"]}]}, False, True),

@@ -20,7 +20,7 @@ import anyio.to_thread
 
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.approvals import NOBODY, AnswerScope, Approval, ApprovalAnswer, ApprovalId, Question
-from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Deny, Recorded, ToolCall
+from codemode_server.domain.calls import Allow, ApprovalDecision, Ask, CallOutcome, CallStatus, Deny, Recorded, ToolCall
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
@@ -145,7 +145,7 @@ class PersonApprover:
 
     async def approve(
         self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask, on_question: Callable[[], None]
-    ) -> Allow | Deny | Recorded:
+    ) -> ApprovalDecision:
         async with calls.approvals.places, self._places:
             if calls.approvals.refused >= MAX_REFUSALS:
                 return Deny(f"the user has refused {MAX_REFUSALS} calls of this program, and is not asked any more")
@@ -196,7 +196,7 @@ class PersonApprover:
         earlier = await self.store.remembered(approval.principal, approval.session_id)
         return next((it for it in earlier if covers(it, approval)), None)
 
-    async def _asked(self, calls: ExecutionCalls, one: _Open) -> Allow | Deny | Recorded:
+    async def _asked(self, calls: ExecutionCalls, one: _Open) -> ApprovalDecision:
         """The decision on a question that is in the store, once it has an answer."""
         approval = one.approval
         if approval.answer is not None:
@@ -311,7 +311,7 @@ class PersonApprover:
                 await self._settle(one, answered)
 
 
-def _decision(calls: ExecutionCalls, approval: Approval, *, is_repeated: bool = False) -> Allow | Deny | Recorded:
+def _decision(calls: ExecutionCalls, approval: Approval, *, is_repeated: bool = False) -> ApprovalDecision:
     """Converts an answer to a decision, in words for the program and the records: the person's reason without secrets
     and known values. `is_repeated`: it was given to an earlier call."""
     answer, is_unanswered = approval.answer, approval.question.is_unanswered

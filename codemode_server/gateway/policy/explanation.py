@@ -145,6 +145,7 @@ def rules_without_tools(permissions: PermissionSettings, catalog: Catalog) -> It
             yield f"permissions.rules[rule {number}].{rule.answer}: {found}"
 
 
+_STRING = re.compile(r"'[^']*'" r'|"[^"]*"')
 _COMPARED = re.compile(r"""(?:==|\bin\b)\s*\[?\s*["']|["']\s*==|\.(?:startsWith|endsWith|contains|matches)\(""")
 
 
@@ -152,7 +153,7 @@ def rules_by_spelling(permissions: PermissionSettings) -> Iterator[str]:
     """A warning for each rule that refuses a call by how a text is written, unless its condition is negated."""
     for number, rule in enumerate(permissions.rules, start=1):
         when = rule.when or ""
-        if rule.answer != "allow" and "!" not in when and _COMPARED.search(when):
+        if rule.answer != "allow" and "!" not in _STRING.sub("", when) and _COMPARED.search(when):
             target = getattr(rule, rule.answer)
             remedy = f'`allow: {target}` with `when: args.NAME in ["TEXT"]`, and after it `{rule.answer}: {target}`'
             yield (

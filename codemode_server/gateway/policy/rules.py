@@ -152,9 +152,9 @@ class PermissionRules:
         if names is not None and not rule.is_for(names):
             return "it is for other principals"
         if rule.answer == "allow" and not rule.names_resources:
-            restricting = self._restricting_rule(subject, names)
-            if restricting is not None and restricting.number < rule.number:
-                return f"{restricting.source} restricts resources, and this rule names none"
+            restricting = self._restricting_rules(subject, names)
+            if restricting and restricting[0].number < rule.number:
+                return f"{restricting[0].source} restricts resources, and this rule names none"
         return rule.why_never(subject)
 
     def unmatched(self, subject: Subject, names: frozenset[str] | None = None) -> RuleDecision:
@@ -163,23 +163,21 @@ class PermissionRules:
         If a rule restricts some resources of a server, it restricts all that no rule allows: the server may take many
         spellings of a URI for the same.
         """
-        rule = self._restricting_rule(subject, self._names if names is None else names)
-        if rule is None:
+        restricting = self._restricting_rules(subject, self._names if names is None else names)
+        if not restricting:
             return self.otherwise(subject.effect)
+        rule = min(restricting, key=lambda it: it.answer != "deny")
         remedy = f"a rule has to name the others that may be read, as `allow: {subject.server.raw}/{MODULE}/NAME`"
         return type(rule.decision)(f"{rule.source} restricts resources of {subject.server.raw}; {remedy}")
 
-    def _restricting_rule(self, subject: Subject, names: frozenset[str] | None) -> Rule | None:
-        """The rule that restricts resources of the subject's server, one that denies first, if it is a resource."""
-        if not self._restricting or subject.tool.raw != READ_METHOD:
-            return None
-        found = [
+    def _restricting_rules(self, subject: Subject, names: frozenset[str] | None) -> list[Rule]:
+        """The rules that restrict resources of the subject's server, in their order, if it is a resource."""
+        return [
             it
-            for it in self._restricting
+            for it in (self._restricting if subject.tool.raw == READ_METHOD else ())
             if fits(subject.server, it.settings.globs[0], is_wide=True)
             and (it.settings.principals is None if names is None else it.is_for(names))
         ]
-        return min(found, key=lambda it: it.answer != "deny", default=None)
 
     def otherwise(self, effect: RuleEffect) -> RuleDecision:
         """The decision where no rule matches."""
@@ -215,9 +213,11 @@ class PermissionRules:
     def may_pass(self, effect: RuleEffect) -> bool:
         """True if a call of some tool with this effect may be let through, perhaps after a person has approved it."""
         for rule in self.rules:
-            if rule.means(effect) and rule.answer != "deny":
+            if not rule.means(effect) or (rule.names_resources and effect != "read"):
+                continue
+            if rule.answer != "deny":
                 return True
-            if rule.means(effect) and rule.settings.globs == ("*", "*") and rule.is_unconditional:
+            if rule.settings.globs == ("*", "*") and rule.is_unconditional:
                 return False
         return not isinstance(self.otherwise(effect), Deny)
 

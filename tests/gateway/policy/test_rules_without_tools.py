@@ -63,6 +63,7 @@ def test_no_other_rule_is_reported(pattern: str) -> None:
         ('args.to in ["eve", "mallory"]', True),
         ('size(args.body) > 3 || args.path.startsWith("/etc")', True),
         ('args.path.matches("^/etc")', True),
+        ("args.to == 'acme!' || args.to == \"x'!\"", True),
         ('args.to != "acme"', False),
         ('!(args.to in ["acme"])', False),
         ('!args.path.startsWith("/workspace/")', False),

@@ -149,7 +149,7 @@ class WasmBackend:
         outcome = await quota.run(channel, worker.pid)
         if channel.is_gone:
             reason = await worker.exit_reason()
-            outcome = with_reason(outcome, program.limits, reason, is_out_of_memory=worker.ran_out_of_memory)
+            outcome = with_reason(outcome, program.limits, reason, is_out_of_memory=worker.ran_out_of_memory(reason))
         return outcome, channel.is_clean and ended_itself(outcome)
 
     async def _take(self, program: Program) -> tuple[Worker, Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import sys
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from codemode_server.sandbox.contract import Program
 _START_SECONDS = 60.0
 _END_SECONDS = 2.0
 _EXIT_OUT_OF_MEMORY = 5
+_ALLOCATION = re.compile("memory allocation|allocate memory|out of memory|bad_alloc")
 _MAX_REASON_BYTES = 2_000
 _ENDED_WHILE_IDLE = "the sandbox's worker process ended while it was idle"
 
@@ -85,10 +87,10 @@ class Worker:
     def pid(self) -> int:
         return self._process.pid
 
-    @property
-    def ran_out_of_memory(self) -> bool:
-        """True if it ended because the program's memory was full, or its own, where native code aborts."""
-        return self._process.returncode in (_EXIT_OUT_OF_MEMORY, -signal.SIGABRT)
+    def ran_out_of_memory(self, reason: str) -> bool:
+        """True if it ended because the program's memory was full, or its own, where native code aborts for this."""
+        is_full = self._process.returncode == -signal.SIGABRT and _ALLOCATION.search(reason) is not None
+        return is_full or self._process.returncode == _EXIT_OUT_OF_MEMORY
 
     async def ready(self) -> None:
         """Wait until it can make an instance.

@@ -19,7 +19,7 @@ from codemode_server.cli.terminal import configuration, local_time, person_confi
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.flows import WORKSPACE, Source
+from codemode_server.domain.flows import SESSION_LOGS, WORKSPACE, Source
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.gateway.read_sources import EPHEMERAL
@@ -31,6 +31,7 @@ from codemode_server.text import first_lines, one_line
 
 _MEANING = {
     WORKSPACE: "by way of /workspace, for every session",
+    SESSION_LOGS: "by way of the logs in /workspace/sessions, for every session where permissions.flows restricts",
     EPHEMERAL: "all sessions over HTTP that end with their request",
 }
 _MAX_LISTED = 50

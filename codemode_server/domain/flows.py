@@ -11,6 +11,9 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 
 WORKSPACE = "workspace"
 """The holder of what all sessions of a principal may have read from /workspace, in place of the id of a session."""
+SESSION_LOGS = "session logs"
+"""The holder of what they may have read from the logs that the product writes there."""
+SHARED = (WORKSPACE, SESSION_LOGS)
 ANY_TOOL = "*"
 """In place of the tools of a server that has too many to hold them one by one."""
 
@@ -73,7 +76,7 @@ class SourceSet:
 
 
 Holder = tuple[PrincipalId, str]
-"""A principal, and the id of its session, `WORKSPACE`, or the name of several sessions that count as one."""
+"""A principal, and the id of its session, one of `SHARED`, or the name of several sessions that count as one."""
 
 
 @dataclass(frozen=True, slots=True)

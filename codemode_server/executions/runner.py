@@ -37,7 +37,7 @@ from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.scheduling import QueuePlace, Turns
 from codemode_server.executions.session_log import SessionLogs
 from codemode_server.executions.skills.program_skills import ProgramSkills
-from codemode_server.executions.workspace import Workspace, copied
+from codemode_server.executions.workspace import SESSIONS, Workspace, copied
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.policy.refusals import ToolRefusals
@@ -262,7 +262,7 @@ async def followed(
     sources: ReadSources, execution: Execution, workspace: Workspace, is_logged: Callable[[Execution], bool]
 ) -> AsyncGenerator[None]:
     """Around the run of a program, which sees /workspace all the time. If the program `is_logged` there, its session
-    passes on all that it has read.
+    passes on all that it has read by the log, which is no change by the program.
 
     Raises:
         JournalUnavailable: what other products' sessions have read can't be found out.
@@ -275,8 +275,8 @@ async def followed(
     try:
         yield
     finally:
-        may_pass_on = sources.may_pass_on(execution.execution_id) and not is_logged(execution)
-        if may_pass_on and workspace.own_change() == own_change:
+        has_log = is_logged(execution)
+        if sources.may_pass_on(execution.execution_id) and workspace.own_change() == own_change:
             with anyio.CancelScope(shield=True):
-                newest = await anyio.to_thread.run_sync(workspace.newest_change)
-        sources.end(execution.execution_id, newest)
+                newest = await anyio.to_thread.run_sync(workspace.newest_change, SESSIONS if has_log else "")
+        sources.end(execution.execution_id, newest, is_logged=has_log)

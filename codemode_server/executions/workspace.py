@@ -113,11 +113,12 @@ class Workspace:
             shown = escaped(str(self.path))
             raise CodemodeError(f"the workspace {shown} can't be used: {error.strerror or error}") from error
 
-    def newest_change(self) -> float:
-        """When something in it was last changed, seconds since 1970; infinite if that takes too long to find out, 0 if
-        there is nothing. A program can't choose these times."""
+    def newest_change(self, besides: str = "") -> float:
+        """When something in it, `besides` one folder, was last changed, seconds since 1970; infinite if that takes too
+        long to find out, 0 if there is nothing. A program can't choose these times."""
         try:
-            return max((it.status.st_ctime for it in walk(self.path, _MAX_WALKED)), default=0.0)
+            entries = (it for it in walk(self.path, _MAX_WALKED) if it.path.partition("/")[0] != besides)
+            return max((it.status.st_ctime for it in entries), default=0.0)
         except FileNotFoundError:
             return 0.0
         except (OSError, TooManyFiles):

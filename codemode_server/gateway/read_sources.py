@@ -6,7 +6,7 @@
 - A program that changes /workspace passes on all that its session has read to every session of its principal. While it
   runs, in this product or in another one on the same state folder, the host can't see what it writes, so others at the
   same time count as readers of it. That ends when a product starts, no other one runs, and nothing in /workspace is as
-  new as that program.
+  new as that program. What only the product's own log of the session passes on counts where rules depend on it.
 - A session that resumes or applies a program of another one takes over all that the other one has read: the program may
   hold it, and hand it over by its text, its clock or its result.
 - A person may forget them, with `codemode-server sources forget`.
@@ -25,7 +25,16 @@ from dataclasses import replace
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import Capture
 from codemode_server.domain.errors import JournalUnavailable, MetaToolError
-from codemode_server.domain.flows import WORKSPACE, Holder, RunningProgram, Source, SourceSet, SourceStore
+from codemode_server.domain.flows import (
+    SESSION_LOGS,
+    SHARED,
+    WORKSPACE,
+    Holder,
+    RunningProgram,
+    Source,
+    SourceSet,
+    SourceStore,
+)
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.gateway.events import CallEnded, CallEvent, CallSending
@@ -70,7 +79,7 @@ class ReadSources:
             JournalUnavailable: the store can't be used.
         """
         stored, left = self._store.load(), self._store.left_programs()
-        shared = [it for it in stored if it[1] in (WORKSPACE, EPHEMERAL)]
+        shared = [it for it in stored if it[1] in (*SHARED, EPHEMERAL)]
         sessions = [it for it in stored if it not in shared]
         for holder in (*shared, *sessions[-_MAX_LOADED:]):
             self._of_stored(holder).add_all(stored[holder])
@@ -78,7 +87,7 @@ class ReadSources:
         for program in left.programs:
             self._pass_on(program)
             self._store.end(program.execution_id)
-        for holder in [it for it in self._read if it[1] == WORKSPACE and left.is_alone]:
+        for holder in [it for it in self._read if it[1] in SHARED and left.is_alone]:
             newest = newest_change(Principal(holder[0])) + CLOCK_SECONDS
             gone = [it for it in self._read[holder] if it.at > newest]
             self._read[holder] = SourceSet(it for it in self._read[holder] if it.at <= newest)
@@ -149,12 +158,15 @@ class ReadSources:
         self._forget()
         own, principal = _holder(context), context.principal.principal_id
         found = SourceSet(self._valid(own))
-        found.add_all(self._read.get((principal, WORKSPACE), ()))
+        for name in SHARED if self.has_rules else (WORKSPACE,):
+            found.add_all(self._read.get((principal, name), ()))
         for other in {it.holder for it in self._programs.values()} - {own}:
             if other[0] == principal:
                 found.add_all(replace(it, is_in_workspace=True) for it in self._valid(other))
         in_flight = {it.key for it in self._of_stored(own)}
         for holder, source in self._store.shared_with(own):
+            if holder[1] == SESSION_LOGS and not self.has_rules:
+                continue
             if source.at >= self._since(holder) and not (holder == own and source.key in in_flight):
                 found.add(replace(source, is_in_workspace=holder != own))
         return found
@@ -201,12 +213,14 @@ class ReadSources:
         program = self._programs.get(execution_id)
         return program is not None and bool(self._read.get(program.holder))
 
-    def end(self, execution_id: ExecutionId, newest_change: float) -> None:
-        """A program has ended; something in /workspace was last changed at this time."""
+    def end(self, execution_id: ExecutionId, newest_change: float, *, is_logged: bool = False) -> None:
+        """A program has ended; something in /workspace was last changed then, besides logs if it `is_logged`."""
         self._forget()
         program = self._programs.pop(execution_id, None)
         if program is not None and newest_change >= program.began_at - CLOCK_SECONDS:
             self._pass_on(program)
+        elif program is not None and is_logged:
+            self._pass_on(program, SESSION_LOGS)
         if execution_id in self._stored_programs:
             self._stored_programs.discard(execution_id)
             self._store.end(execution_id)
@@ -217,9 +231,9 @@ class ReadSources:
             self._read.pop(holder, None)
             self._store.remove(holder, [*stored])
 
-    def _pass_on(self, program: RunningProgram) -> None:
+    def _pass_on(self, program: RunningProgram, by: str = WORKSPACE) -> None:
         passed = [replace(it, at=program.began_at, is_in_workspace=True) for it in self._valid(program.holder)]
-        self._add((program.holder[0], WORKSPACE), passed)
+        self._add((program.holder[0], by), passed)
 
     def _store_early(self, calls: ExecutionCalls, target: CallTarget) -> None:
         """Queues a source, so that it is written before the answer of the call."""
@@ -250,7 +264,7 @@ class ReadSources:
 
     def _drop_oldest(self) -> None:
         busy = {it.holder for it in self._programs.values()}
-        idle = (it for it in self._read if it[1] not in (WORKSPACE, EPHEMERAL) and it not in busy)
+        idle = (it for it in self._read if it[1] not in (*SHARED, EPHEMERAL) and it not in busy)
         if len(self._read) >= _MAX_SESSIONS and (oldest := next(idle, None)) is not None:
             self._stored.pop(oldest, None)
             passed = [replace(it, is_in_workspace=True) for it in self._read.pop(oldest)]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from codemode_server.domain.flows import WORKSPACE, Holder, LeftPrograms, RunningProgram, Source
+from codemode_server.domain.flows import SHARED, Holder, LeftPrograms, RunningProgram, Source
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.file_stamps import FileStamp
 from codemode_server.private_files import NotPrivate, replace_private
@@ -109,9 +109,9 @@ class SqliteSources:
         principal, run = holder[0], self._ownership.name() or ""
         with self._database.use() as connection:
             rows = connection.execute(
-                f"SELECT holder, {_COLUMNS} FROM flow_sources WHERE principal = ? AND (holder IN (?, ?) OR holder IN"  # noqa: S608
+                f"SELECT holder, {_COLUMNS} FROM flow_sources WHERE principal = ? AND (holder IN (?, ?, ?) OR holder IN"  # noqa: S608
                 " (SELECT holder FROM flow_programs WHERE principal = ? AND run != ?)) ORDER BY at",
-                (*holder, WORKSPACE, principal, run),
+                (*holder, *SHARED, principal, run),
             ).fetchall()
         return [((principal, its), _source(row, its)) for its, *row in rows]
 
@@ -122,18 +122,18 @@ class SqliteSources:
 
 def _forget_old(connection: sqlite3.Connection) -> None:
     oldest = time.time() - _SESSION_DAYS * 86_400
-    connection.execute("DELETE FROM flow_sources WHERE holder != ? AND at < ?", (WORKSPACE, oldest))
+    connection.execute("DELETE FROM flow_sources WHERE holder NOT IN (?, ?) AND at < ?", (*SHARED, oldest))
     connection.execute("DELETE FROM flow_programs WHERE began_at < ?", (oldest,))
     connection.execute(
-        "DELETE FROM flow_sources WHERE holder != ?"
+        "DELETE FROM flow_sources WHERE holder NOT IN (?, ?)"
         " AND at < (SELECT at FROM flow_sources ORDER BY at DESC LIMIT 1 OFFSET ?)",
-        (WORKSPACE, _MAX_ROWS),
+        (*SHARED, _MAX_ROWS),
     )
 
 
 def _source(row: Sequence[Any], holder: str) -> Source:
     server, tool, title, labels, at = row
-    return Source(server, tool, title, frozenset(labels.split()), at, is_in_workspace=holder == WORKSPACE)
+    return Source(server, tool, title, frozenset(labels.split()), at, is_in_workspace=holder in SHARED)
 
 
 class ForgottenSources:

@@ -14,6 +14,7 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.gateway import read_sources
 from codemode_server.gateway.read_sources import ReadSources
+from codemode_server.settings import Settings
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
@@ -144,3 +145,17 @@ async def test_sessions_that_end_with_their_request_count_as_one_in_all_products
     await other.of_session(ONE)
     assert [(it.key, it.is_in_workspace) for it in first.of(request)] == [(BANK.key, False)]
     assert list(first.of(context("two"))) == []
+
+
+async def test_what_only_the_log_of_a_session_passes_on_counts_where_rules_depend_on_it(state: State) -> None:
+    state.store().add(ONE, [BANK])
+    sources = await state.product()
+    sources.begin(ExecutionId("x2"), context("one"))
+    sources.end(ExecutionId("x2"), state.now - 1, is_logged=True)
+    assert sources.labelled(context("two")) == ()
+    later = await state.product(newest_change=state.now)
+    assert list(later.of(context("two"))) == []
+    ruled = LiveConfig(Settings.model_validate({"permissions": {"flows": {"public_sinks": "deny"}}}))
+    strict = ReadSources(ruled, state.store(), lambda: state.now)
+    strict.load(lambda _: state.now)
+    assert [(it.key, it.is_in_workspace) for it in strict.of(context("two"))] == [(BANK.key, True)]

@@ -38,17 +38,14 @@ async def test_calls_that_plain_code_hands_to_asyncio(lab: Lab, code: str, value
 
 
 @pytest.mark.portable
-async def test_a_call_that_is_cancelled_before_it_is_awaited_is_never_sent(lab: Lab) -> None:
-    code = (
-        "gate = asyncio.Semaphore(1)\n"
-        "async def bounded(call):\n    async with gate:\n        return await call\n"
-        "with contextlib.suppress(TimeoutError):\n"
-        "    await asyncio.wait_for(asyncio.gather(bounded(forever()), bounded(echo(n=1))), 0.2)\n"
-    )
+@pytest.mark.parametrize(("code", "sent", "unsent"), rows(TABLES["never sent"]))
+async def test_a_call_that_its_function_does_not_await_is_never_sent(
+    lab: Lab, code: str, sent: list[str], unsent: str
+) -> None:
     tools = Tools()
     outcome = await lab.run(HEAD + code, tools)
-    assert [tool for _, tool, _ in tools.calls] == ["forever"]
-    assert outcome.stderr == "never awaited, so never sent: echo() (1 in all)\n"
+    assert [tool for _, tool, _ in tools.calls] == sent
+    assert outcome.stderr == f"never awaited, so never sent: {unsent} in all)\n"
 
 
 @pytest.mark.portable

@@ -173,8 +173,8 @@ class CallUses(Scopes):
         return list(islice(filter(_may_be_read_twice, (outer.func, *outer.args)), MAX_ALIKE))
 
     def _may_call_tool(self, function: ast.expr) -> bool:
-        if isinstance(function, (ast.Subscript, ast.Call)):
-            return True  # `table[name](…)`, `getattr(server, name)(…)`
+        if isinstance(function, (ast.Subscript, ast.Call, ast.IfExp, ast.BoolOp)):
+            return True  # `(read if old else create)(…)`, `table[name](…)`, `getattr(server, name)(…)`
         root = root_name(function)
         return root in self._tools or (isinstance(function, ast.Name) and root in self._variables)
 
@@ -247,7 +247,7 @@ class CallUses(Scopes):
                     if is_call and isinstance(node, ast.Call):
                         return Use.VALUE, groups
                     return Use.EITHER, [*groups, self._group([parent.target])]
-                case ast.Starred() | ast.List() | ast.Tuple() | ast.Set() | ast.IfExp() | ast.keyword():
+                case ast.Starred() | ast.List() | ast.Tuple() | ast.Set() | ast.IfExp() | ast.BoolOp() | ast.keyword():
                     node = parent
                 case ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.GeneratorExp(elt=part) if part is node:
                     node = parent
@@ -319,8 +319,10 @@ class CallUses(Scopes):
 def _needs_value(parent: ast.AST, node: ast.AST) -> bool:
     """True if this place needs the value itself, so that nothing awaitable could be meant."""
     match parent:
-        case ast.Attribute() | ast.Compare() | ast.BinOp() | ast.BoolOp() | ast.UnaryOp() | ast.FormattedValue():
+        case ast.Attribute() | ast.Compare() | ast.BinOp() | ast.UnaryOp() | ast.FormattedValue():
             return True
+        case ast.BoolOp(values=values):
+            return values[-1] is not node
         case ast.Subscript(value=value):
             return value is not node or isinstance(node, ast.Call)
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):

@@ -22,12 +22,30 @@ class Place(NamedTuple):
     """True if a lambda or a generator expression runs it later: an `await` there would change what it gives."""
 
 
+class _Parameters(NamedTuple):
+    """Names within a function of what it is given."""
+
+    own: dict[int | str, str]
+    """By position and by name."""
+    rest: str
+    """`args` of `*args`, which takes the other positions; empty if it has none."""
+    named: str
+    """`kwargs` of `**kwargs`, which takes the other names."""
+
+    def taking(self, key: int | str | None) -> frozenset[str]:
+        """The name that takes a position or name; all for None."""
+        if key is None:
+            return frozenset(filter(None, (*self.own.values(), self.rest, self.named)))
+        name = self.own.get(key, self.rest if isinstance(key, int) else self.named)
+        return frozenset([name]) if name else _NO_NAMES
+
+
 class Scopes:
     """Scopes, functions and names of one program."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.nodes = list(ast.walk(tree))
-        self._parameters: dict[str, dict[int | str | None, frozenset[str]]] = {}
+        self._parameters: dict[str, list[_Parameters]] = {}
         self._arguments: dict[ast.Call, tuple[dict[ast.AST, int], list[str]]] = {}
         self.functions: dict[str, list[ast.AST]] = {}
         for node in self.nodes:
@@ -54,23 +72,25 @@ class Scopes:
                 scopes[child] = Place(scope, is_deferred=is_deferred and not isinstance(child, ast.stmt))
         return scopes
 
-    def _parameters_of(self, name: str) -> dict[int | str | None, frozenset[str]]:
-        """Parameters of the functions of this name, and fields of classes: by position, by name, and all at None."""
+    def _parameters_of(self, name: str) -> list[_Parameters]:
+        """Parameters of each function of this name, and fields of each class."""
         if name not in self._parameters:
-            taken = self._parameters[name] = {}
-            for function in self.functions.get(name, [])[-MAX_ALIKE:]:
-                maker = _maker(function)
-                if isinstance(maker, ast.ClassDef):
-                    fields = [last_name(part.target) for part in maker.body if isinstance(part, ast.AnnAssign)]
-                    own = [(field, f".{field}") for field in fields]
-                else:
-                    is_method = maker is not function or isinstance(self.scopes[function].scope, ast.ClassDef)
-                    own = [(each, self._in_scope(each, maker)) for each in _parameter_names(maker)[is_method:]]
-                for position, (outer, inner) in enumerate(own):
-                    for key in (position, outer):
-                        taken[key] = taken.get(key, _NO_NAMES) | {inner}
-            taken[None] = _NO_NAMES.union(*taken.values())
+            self._parameters[name] = [self._taken_by(each) for each in self.functions.get(name, [])[-MAX_ALIKE:]]
         return self._parameters[name]
+
+    def _taken_by(self, function: Any) -> _Parameters:
+        maker: Any = _maker(function)
+        if isinstance(maker, ast.ClassDef):
+            fields = [last_name(part.target) for part in maker.body if isinstance(part, ast.AnnAssign)]
+            return _Parameters({key: f".{name}" for at, name in enumerate(fields) for key in (at, name)}, "", "")
+        given: ast.arguments = maker.args
+        is_method = maker is not function or isinstance(self.scopes[function].scope, ast.ClassDef)
+        is_static = any(last_name(each) == "staticmethod" for each in getattr(maker, "decorator_list", ()))
+        own = [one.arg for one in (*given.posonlyargs, *given.args)][is_method and not is_static :]
+        by_name = (*own, *(one.arg for one in given.kwonlyargs))
+        keys: list[tuple[int | str, str]] = [*enumerate(own), *zip(by_name, by_name, strict=True)]
+        rest, named = (self._in_scope(one.arg, maker) if one else "" for one in (given.vararg, given.kwarg))
+        return _Parameters({key: self._in_scope(each, maker) for key, each in keys}, rest, named)
 
     def names_within(self, call: ast.Call, node: ast.AST) -> frozenset[str]:
         """Names under which functions of the program get an argument: the one called, and those beside the argument."""
@@ -81,9 +101,9 @@ class Scopes:
             self._arguments[call] = positions, passed[:MAX_ALIKE]
         positions, passed = self._arguments[call]
         key = node.arg if isinstance(node, ast.keyword) else positions.get(node)
-        names = self._parameters_of(last_name(call.func)).get(key, _NO_NAMES)
+        names = _NO_NAMES.union(*(each.taking(key) for each in self._parameters_of(last_name(call.func))))
         if passed and last_name(node) not in self.functions:  # `map(safe, calls)`
-            names = names.union(*(self._parameters_of(name)[None] for name in passed))
+            names = names.union(*(each.taking(None) for name in passed for each in self._parameters_of(name)))
         return names
 
     def name_of(self, node: ast.AST) -> str:

@@ -121,7 +121,9 @@ class Stub:
 
 
 def for_awaiting(function: Any, is_held: bool) -> Any:
-    """A tool as code calls it that awaits the result elsewhere; anything else as it is."""
+    """A tool, or a partial of one, as code calls it that awaits the result elsewhere; anything else as it is."""
+    if isinstance(function, functools.partial):
+        return functools.partial(for_awaiting(function.func, is_held), *function.args, **function.keywords)
     return functools.partial(function.awaited, is_held) if isinstance(function, Stub) else function
 
 

@@ -157,8 +157,9 @@ for line in sys.stdin:
     elif asked["method"] != "tools/list":
         url = "https://a.example/?for=ann%40lee.example"
         data = {"elicitations": [{"url": url}]}
+        before = "x" * 1993 if kind == "address" else "no seat for"  # the cut of an error halves the value
         code = -32042 if kind == "address" and asked["method"] == "tools/call" else -32000
-        answer = {"error": {"code": code, "message": "no seat for ann@lee.example", "data": data}}
+        answer = {"error": {"code": code, "message": before + " ann@lee.example", "data": data}}
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
 """
 
@@ -186,7 +187,7 @@ async def test_no_file_of_the_product_holds_a_value_that_the_model_must_not_see(
     holding = {
         it.relative_to(tmp_path / "state").parts[0]
         for it in (tmp_path / "state").rglob("*")
-        if it.is_file() and re.search(rf"{ORIGINAL}|ann(@|%40)lee".encode(), it.read_bytes())
+        if it.is_file() and re.search(rf"{ORIGINAL}|ann(@|%40)le".encode(), it.read_bytes())
     }
     assert not holding if is_on else "logs" in holding, holding
     with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:

@@ -1,17 +1,15 @@
 """Bounds what an HTTP upstream may send, in decoded bytes, and takes large messages off mcp's hands.
 
 mcp reads a body of any size, and validates it on the event loop: 5 s for 23 MiB of rows. So bodies pass through here
-first. A message that is small goes on as it came. One that is large, or nested deeper than mcp can read, is parsed in a
-thread; mcp gets a token in its place, and `Restored` puts the message back behind mcp. One that is too large, or can't
-be taken for another reason, becomes the error of the call that it answers: the connection goes on. A body that holds no
-message is cut off.
+first, and are read by `parse_line` as lines of stdout are, whatever their content type says. A message that is large
+is parsed in a thread. In the place of one that is large, or nested deeper than mcp can read, mcp gets a token, and
+`Restored` puts the message back behind mcp. One that is too large, or can't be taken for another reason, becomes the
+error of the call that it answers: the connection goes on. A body that holds no message is cut off.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import logging
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
@@ -31,8 +29,6 @@ from codemode_server.upstreams._messages import Unread, dropped, first_fields, n
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCMessage
-
-logger = logging.getLogger(__name__)
 
 _PIECE_BYTES = 64 * 2**10
 _MAX_CODING_CHARACTERS = 50
@@ -70,8 +66,9 @@ class Bounds:
         is_stream = kind == "text/event-stream"
         if is_stream:
             pieces = self._events(sent, request_id)
-        elif kind.startswith("application/json") and response.status_code < 400 and request_id is not None:
+        elif request_id is not None and 200 <= response.status_code < 300:
             pieces = self._answer(sent, request_id)
+            response.headers["content-type"] = "application/json"
         else:
             pieces = sent.beginning()
         if request_id is not None:
@@ -87,16 +84,17 @@ class Bounds:
                 body.add(piece)
                 if body.size > LARGE_BYTES:
                     break
-            if body.size <= LARGE_BYTES and not _is_deep(body.data):
-                yield bytes(body.data)
-                return
-            async with self.large.receiving:
+            async with self._receiving(body):
                 async for piece in pieces:
                     body.add(piece)
                     if body.is_too_long:
                         break
-                said = await self._passed_on(body, request_id)
-        yield said if said is not None else b"not a message"
+                messages = await self._messages(body, request_id)
+        answers = [message for message in messages if not hasattr(message, "method")]
+        answer: Any = min(answers, key=lambda it: getattr(it, "id", None) != request_id, default=None)
+        if answer is not None:
+            answer.id = request_id
+        yield b"not a message" if answer is None else _encoded(answer)
 
     async def _events(self, sent: _Sent, request_id: int | str | None) -> AsyncGenerator[bytes]:
         reader = EventReader(self._max_bytes)
@@ -104,38 +102,56 @@ class Bounds:
         async with aclosing(sent.pieces()) as pieces:
             async for piece in pieces:
                 for event in reader.read(piece):
-                    if event.data.size > LARGE_BYTES or _is_deep(event.data.data):
-                        if event.data is refused:
-                            continue
-                        async with self.large.receiving:
-                            said = await self._passed_on(event.data, request_id)
-                        if said is None:
-                            logger.debug("an event of %d bytes holds no message and is left out", event.data.size)
-                            continue
-                        event.data = BoundedBytes(len(said))
-                        event.data.add(said)
-                    yield event.encoded()
+                    if event.data is not refused:
+                        yield await self._read(event, request_id)
                 # An event that is too long fails its call before its end, which may never come.
                 if (endless := reader.endless) is not None and endless is not refused:
-                    said = await self._passed_on(endless, request_id)
-                    if said is not None:
+                    if messages := await self._messages(endless, request_id):
                         refused = endless
-                        yield b"data: " + said + b"\n\n"
+                        yield b"data: " + _encoded(messages[0]) + b"\n\n"
                     if request_id is not None:
                         return
+            for event in reader.read(b"\n\n"):  # one that ends with the stream
+                if event.data is not refused and event.data.data.rstrip().endswith(b"}"):
+                    yield await self._read(event, request_id)
 
-    async def _passed_on(self, body: BoundedBytes, request_id: int | str | None) -> bytes | None:
+    async def _read(self, event: ServerSentEvent, request_id: int | str | None) -> bytes:
+        """The event as mcp reads it; nothing of one that holds no message."""
+        if not event.data.size or event.fields.get(b"event") == b"endpoint":
+            return event.encoded()
+        came = event.encoded() if event.data.size <= LARGE_BYTES and b"{" in event.data.data else b""
+        async with self._receiving(event.data):
+            messages = await self._messages(event.data, request_id)
+        event.fields.pop(b"event", None)
+        written = []
+        for message in messages:
+            said = _encoded(message)
+            event.data = BoundedBytes(len(said))
+            event.data.add(said)
+            written.append(event.encoded())
+        return b"".join(written) or came
+
+    def _receiving(self, body: BoundedBytes) -> Any:
+        return self.large.receiving if body.size > LARGE_BYTES else contextlib.nullcontext()
+
+    async def _messages(self, body: BoundedBytes, request_id: int | str | None) -> list[JSONRPCMessage]:
+        """The messages of a body as mcp gets them."""
         if body.is_too_long:
             answers = Unread.of(body.head, body.tail).answers if request_id is None else request_id
-            return None if answers is None else _encoded(too_large(answers, body.most))
+            return [] if answers is None else [too_large(answers, body.most)]
         data, body.data = body.data, bytearray()
-        messages = await read_large(parse_line, data)
+        may_be_deep = data.count(b"[") + data.count(b"{") > _MAX_MCP_DEPTH
+        messages = await read_large(parse_line, data) if body.size > LARGE_BYTES else parse_line(data)
         del data
-        if len(messages) != 1:
-            return None
-        if isinstance(result := getattr(messages[0], "result", None), dict):
-            return _encoded(messages[0].model_copy(update={"result": await self.large.put(result)}))
-        return _encoded(messages[0])
+        passed_on: list[JSONRPCMessage] = []
+        for message in messages:
+            result = getattr(message, "result", None)
+            if isinstance(result, dict) and (
+                body.size > LARGE_BYTES or (may_be_deep and is_nested_deeper(result, _MAX_MCP_DEPTH))
+            ):
+                message = message.model_copy(update={"result": await self.large.put(result)})
+            passed_on.append(message)
+        return passed_on
 
 
 class _Sent:
@@ -195,18 +211,6 @@ class _Body(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         await self._pieces.aclose()
         await self._close()
-
-
-def _is_deep(data: bytearray) -> bool:
-    """True if a small message is nested deeper than mcp can read."""
-    if data.count(b"[") + data.count(b"{") <= _MAX_MCP_DEPTH:
-        return False
-    try:
-        return is_nested_deeper(json.loads(data), _MAX_MCP_DEPTH)
-    except RecursionError:
-        return True
-    except ValueError:
-        return False
 
 
 async def _up_to_mistake(

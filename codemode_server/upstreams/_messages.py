@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from codemode_server.json_values import (
@@ -50,6 +51,7 @@ _END_BYTES = 4 * 2**10
 _MAX_ERROR_CHARACTERS = 64 * 2**10
 _ID_AT_END = re.compile(rb'[,{]\s*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _ANSWER_BEGINS = re.compile(rb'\{\s*"(?:jsonrpc|id|result|error)"\s*:')
+_MAX_BEGINNINGS = 8
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -61,8 +63,8 @@ def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
         data = _read(line)
     except ValueError:
         # Other text on stdout may have an id as well.
-        is_message = b'"jsonrpc"' in line[:_END_BYTES]
-        return _after_text(line) or _refused(line, NO_JSON, "not valid JSON") if is_message else ()
+        is_message = b'"jsonrpc"' in line
+        return _within_text(line) or _refused(line, NO_JSON, "not valid JSON") if is_message else ()
     except RecursionError:
         return _refused(line, TOO_DEEP, _WHY_TOO_DEEP)
     if is_nested_deeper(data, MAX_DEPTH):
@@ -72,18 +74,20 @@ def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
     return tuple(map(_trimmed, found)) if len(line) > LARGE_BYTES else found
 
 
-def _after_text(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
-    """The answer that stands after a BOM, or a log line without its end; a logged request is none."""
-    begins = _ANSWER_BEGINS.search(line, 1, _END_BYTES)
-    try:
-        text = line[begins.start() :].decode("utf-8", "replace") if begins else ""
-        data = json.JSONDecoder().raw_decode(text)[0]
-    except (ValueError, RecursionError):
-        return ()
-    if "method" in data or is_nested_deeper(data, MAX_DEPTH):
-        return ()
-    message = _to_message(without_surrogates(data))
-    return () if message is None else (message,)
+def _within_text(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
+    """The first answer with other text around it: a BOM, a log line without its end, events, warnings of PHP. A logged
+    request is none."""
+    begins = [it.start() for it in islice(_ANSWER_BEGINS.finditer(line, 0, _END_BYTES), _MAX_BEGINNINGS)]
+    for begin in begins:
+        try:
+            data = json.JSONDecoder().raw_decode(line[begin:].decode("utf-8", "replace"))[0]
+        except (ValueError, RecursionError):
+            continue
+        if "method" not in data and not is_nested_deeper(data, MAX_DEPTH):
+            message = _to_message(without_surrogates(data))
+            if message is not None:
+                return (message,)
+    return ()
 
 
 def _read(line: bytes | bytearray) -> Any:
@@ -223,19 +227,24 @@ def _to_message(data: Any) -> JSONRPCMessage | None:
         return None
     identity, method, error = data.get("id"), data.get("method"), data.get("error")
     params = data.get("params")
+    if isinstance(identity, float) and identity.is_integer():
+        identity = int(identity)
+    says_error = any(error.values()) if isinstance(error, dict) else bool(error)
     try:
         if isinstance(method, str):
             fields = {"jsonrpc": "2.0", "method": method} | ({"params": params} if isinstance(params, dict) else {})
             if identity is None:
                 return types.JSONRPCNotification.model_validate(fields)
             return types.JSONRPCRequest.model_validate(fields | {"id": identity})
-        if error is not None:
+        if says_error or (error is not None and data.get("result") is None):
             return types.JSONRPCError(jsonrpc="2.0", id=identity, error=_to_error(error))
         if "result" in data and identity is not None:
             result = data["result"]
             if not isinstance(result, dict):
                 result = {} if result is None else {"toolResult": result}
             return types.JSONRPCResponse(jsonrpc="2.0", id=identity, result=result)
+        if "jsonrpc" in data and identity is not None:
+            return _refusal(identity, NO_JSON, "missing: its answer has neither a result nor an error")
     except ValueError:  # pydantic's ValidationError: an id that is neither text nor a number
         return None
     return None
@@ -249,6 +258,10 @@ def _to_error(error: Any) -> Any:
     code, message = error.get("code"), error.get("message")
     return types.ErrorData(
         code=code if isinstance(code, int) else 0,
-        message=message if isinstance(message, str) else json.dumps(error, default=str),
+        message=message
+        if isinstance(message, str)
+        else json.dumps(error, default=str)
+        if error
+        else "the server answered with an empty error",
         data=error.get("data"),
     )

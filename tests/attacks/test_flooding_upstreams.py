@@ -72,7 +72,7 @@ TOO_MUCH: list[tuple[str, dict[str, Any], type[CallError], str]] = [
     ("http", {"form": "gzip of nothing", "size": 10 * MIB}, ToolFailed, "which its Content-Encoding header says"),
     ("http", {"form": "gzip in name only"}, ToolFailed, "is not valid gzip, which its Content-Encoding header says"),
     ("http", {"form": "events", "what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB"),
-    ("http", {"form": "events", "what": "broken", "size": 10}, ToolFailed, "is not a valid JSON-RPC message$"),
+    ("http", {"form": "events", "what": "broken", "size": 10}, ToolFailed, "is not valid JSON$"),
     ("http", {"form": "events endless"}, ResultTooLarge, "larger than 16 MiB"),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 from collections.abc import AsyncGenerator
@@ -15,6 +16,7 @@ from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.errors import CallTimedOut, UpstreamUnavailable
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.settings import ServerSettings
+from codemode_server.upstreams._bounded_http import Bounds
 from codemode_server.upstreams.progress import CallProgress
 from tests import fork_server
 from tests.auth.kit import free_port
@@ -121,6 +123,42 @@ async def test_a_message_stays_a_post_where_it_is_redirected(kit: Kit, status: i
         async with kit.pool({"s": ServerSettings(url=f"{server.address}/old")}):
             assert server.got[0].removeprefix("POST /old ") == server.got[1].removeprefix("POST /mcp ")
             assert '"jsonrpc"' in server.got[1]
+
+
+ANSWER = '{"jsonrpc": "2.0", "id": 7, "result": {"a": 1}}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        *((kind, ANSWER) for kind in (None, "text/plain", "text/html; charset=utf-8", "application/vnd.api+json")),
+        ("application/json", "\ufeff" + ANSWER),
+        ("application/json", "<br />\n<b>Warning</b>: no {index} in x.php<br />\n" + ANSWER),
+        ("application/json", f"[{ANSWER}]"),
+        ("application/json", f"event: message\ndata: {ANSWER}\n\n"),
+        ("application/json", ANSWER.replace("7", '"7"')),
+        ("text/event-stream", f"data: {ANSWER}"),
+        ("text/event-stream", f"data: ready\n\nevent: result\ndata: {ANSWER}\n\n"),
+        ("text/event-stream", f'data: [{{"jsonrpc": "2.0", "method": "x"}}, {ANSWER}]\n\n'),
+    ],
+)
+async def test_an_answer_is_read_whatever_its_content_type_and_what_stands_around_it(
+    kind: str | None, body: str
+) -> None:
+    bounds = Bounds(lambda: 10_000, answers_in_posts=True)
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        yield body.encode()
+
+    response = httpx2.Response(200, content=pieces(), headers={"content-type": kind} if kind else {})
+    async with httpx2.AsyncClient(
+        transport=httpx2.MockTransport(lambda _: response), event_hooks={"response": [bounds.bound]}
+    ) as client:
+        read = await client.post("http://h/", json={"jsonrpc": "2.0", "id": 7, "method": "tools/list"})
+    lines = [line.removeprefix("data: ") for line in read.text.split("\n") if line.strip()]
+    assert read.headers["content-type"] == ("text/event-stream" if kind == "text/event-stream" else "application/json")
+    assert json.loads(lines[-1]) == json.loads(ANSWER)
+    assert all(json.loads(line)["jsonrpc"] for line in lines)
 
 
 async def test_an_address_without_server_says_so_without_its_secrets(kit: Kit) -> None:

@@ -197,8 +197,19 @@ def test_a_server_is_described_by_its_first_sentence_which_shows_where_a_secret_
     assert describe_server(description, instructions, Redactor(["hunter22"])) == said
 
 
-@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"INFO ready ", b"[12:01] {x} -> ", b"\x1b[32mok\x1b[0m"])
-def test_an_answer_after_other_text_on_its_line_is_read(before: bytes) -> None:
-    answer = b'{"jsonrpc": "2.0", "id": 7, "result": {"a": 1}}'
-    (message,) = parse_line(before + answer)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"\xef\xbb\xbf", b""),
+        (b"INFO ready ", b""),
+        (b"[12:01] {x} -> ", b" done"),
+        (b"\x1b[32mok\x1b[0m", b"\x1b[K"),
+        (b'sent {"id": 3, "x": 1} ', b""),
+        (b'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress"}\n\ndata: ', b"\n\n"),
+        (b"", b'{"jsonrpc": "2.0", "id": 9, "result": {}}'),
+    ],
+)
+def test_an_answer_with_other_text_around_it_is_read(before: bytes, after: bytes) -> None:
+    answer = b'{"jsonrpc": "2.0", "id": 7.0, "result": {"a": 1}, "error": {}}'
+    (message,) = parse_line(before + answer + after)
     assert message == JSONRPCResponse(jsonrpc="2.0", id=7, result={"a": 1})

@@ -180,6 +180,8 @@ async def test_the_bound_on_a_message_holds_before_its_end(kit: Kit) -> None:
         (b"[" * 100_000, 0),
         (b'{"jsonrpc":"2.0","id":true,"result":{}}', 0),
         (b'{"id":1,"result":null}', 1),
+        (b'{"jsonrpc":"2.0","id":1}', 1),
+        (b'{"id":1,"msg":"a log"}', 0),
         (b'{"jsonrpc":"2.0","id":1,"error":"oh"}', 1),
         (b'{"jsonrpc":"2.0","id":1,"error":{"code":1.5}}', 1),
         (b'{"jsonrpc":"2.0","id":1,"result":{"a":"\xff"}}', 1),

@@ -141,6 +141,8 @@ class StdioTransport(Transport):
         """The last line that was too long and whose call has failed."""
         self._stderr = OutputTail()
         self._stray_text = ""
+        self._object = bytearray()
+        """Lines of an object that is not complete yet."""
         """The first text on stdout that is no message."""
         self._is_stopping = False
         self._left_by_itself = False
@@ -253,6 +255,8 @@ class StdioTransport(Transport):
         if line.size == 0 or line.data.isspace():
             return True
         messages = await read_large(parse_line, line.data) if line.size > LARGE_BYTES else parse_line(line.data)
+        if not messages and (joined := self._joined(line.data)):
+            messages = parse_line(joined)
         if not messages:
             stray = line.data[:_STRAY_BYTES].decode("utf-8", "replace").strip()
             logger.debug("not JSON-RPC on stdout of %r: %r", self._command, self._redactor().head(stray, 200))
@@ -261,6 +265,16 @@ class StdioTransport(Transport):
         for message in messages:
             await incoming.send(SessionMessage(message))
         return True
+
+    def _joined(self, line: bytearray) -> bytes:
+        """The object over several lines of which this is the last one; nothing for any other line."""
+        if line.rstrip() == b"{":
+            self._object = bytearray()
+        elif not self._object or len(self._object) + len(line) > LARGE_BYTES:
+            self._object = bytearray()
+            return b""
+        self._object += line
+        return bytes(self._object) if line.rstrip() == b"}" else b""
 
     async def _refuse(
         self, line: BoundedBytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], *, is_whole: bool

@@ -23,7 +23,7 @@ TASKS = ("works", "fails", "direct", "hangs")
 
 
 def say(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.write(json.dumps(message, indent=2 if KIND == "noisy" else None) + "\n")
     sys.stdout.flush()
 
 

@@ -166,7 +166,7 @@ async def test_of_a_large_listing_the_tools_that_fit_are_taken_and_it_is_said(ki
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ("broken", r" answered with something that is not a valid JSON-RPC message\Z"),
+        ("broken", r"\Aits answer to the handshake is not valid JSON\Z"),
         ("gzip in name only", r"\Aits answer to the handshake is not valid gzip, which its Content-Encoding"),
     ],
 )

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
+import httpx2
 import pytest
 
 from codemode_server.domain.calls import RetryReason

@@ -74,6 +74,23 @@ def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
     return tuple(map(_trimmed, found)) if len(line) > LARGE_BYTES else found
 
 
+class JoinedLines:
+    """Joins the lines of an object that was written with indentation."""
+
+    def __init__(self) -> None:
+        self._object = bytearray()
+
+    def add(self, line: bytearray) -> bytes:
+        """The object of which this is the last line; nothing for any other line."""
+        if line.rstrip() == b"{":
+            self._object = bytearray()
+        elif not self._object or len(self._object) + len(line) > LARGE_BYTES:
+            self._object = bytearray()
+            return b""
+        self._object += line
+        return bytes(self._object) if line.rstrip() == b"}" else b""
+
+
 def _within_text(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
     """The first answer with other text around it: a BOM, a log line without its end, events, warnings of PHP. A logged
     request is none."""

@@ -34,7 +34,7 @@ from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.processes.stream_readers import BoundedBytes, LineReader
 from codemode_server.redaction import Redactor
 from codemode_server.setting_types import ProblemWithin, Section
-from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, Unread, parse_line, too_large
+from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, JoinedLines, Unread, parse_line, too_large
 from codemode_server.upstreams.transports.registry import Transport, TransportSpec
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
     from pydantic import TypeAdapter
 
-    from codemode_server.upstreams._connection_deps import ConnectionDeps
 
 logger = logging.getLogger(__name__)
 
@@ -141,8 +140,7 @@ class StdioTransport(Transport):
         """The last line that was too long and whose call has failed."""
         self._stderr = OutputTail()
         self._stray_text = ""
-        self._object = bytearray()
-        """Lines of an object that is not complete yet."""
+        self._joined = JoinedLines()
         """The first text on stdout that is no message."""
         self._is_stopping = False
         self._left_by_itself = False
@@ -255,8 +253,7 @@ class StdioTransport(Transport):
         if line.size == 0 or line.data.isspace():
             return True
         messages = await read_large(parse_line, line.data) if line.size > LARGE_BYTES else parse_line(line.data)
-        if not messages and (joined := self._joined(line.data)):
-            messages = parse_line(joined)
+        messages = messages or parse_line(self._joined.add(line.data))
         if not messages:
             stray = line.data[:_STRAY_BYTES].decode("utf-8", "replace").strip()
             logger.debug("not JSON-RPC on stdout of %r: %r", self._command, self._redactor().head(stray, 200))
@@ -265,16 +262,6 @@ class StdioTransport(Transport):
         for message in messages:
             await incoming.send(SessionMessage(message))
         return True
-
-    def _joined(self, line: bytearray) -> bytes:
-        """The object over several lines of which this is the last one; nothing for any other line."""
-        if line.rstrip() == b"{":
-            self._object = bytearray()
-        elif not self._object or len(self._object) + len(line) > LARGE_BYTES:
-            self._object = bytearray()
-            return b""
-        self._object += line
-        return bytes(self._object) if line.rstrip() == b"}" else b""
 
     async def _refuse(
         self, line: BoundedBytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], *, is_whole: bool
@@ -400,15 +387,13 @@ def _is_missing(cause: OSError, command: str, env: Mapping[str, str]) -> bool:
     return isinstance(cause, FileNotFoundError)
 
 
-def _connect(settings: StdioSettings, deps: ConnectionDeps) -> StdioTransport:
-    return StdioTransport(settings, deps.reaper, max_message_bytes=deps.message_bytes, redactor=deps.redactor)
-
-
 TRANSPORT = TransportSpec(
     selector="command",
     meaning="a program to start",
     settings_model=StdioSettings,
-    connect=_connect,
+    connect=lambda settings, deps: StdioTransport(
+        settings, deps.reaper, max_message_bytes=deps.message_bytes, redactor=deps.redactor
+    ),
     identity=lambda it: [it.command, it.args, it.cwd, None, "http", sorted(it.env), []],
     starts_process=True,
 )

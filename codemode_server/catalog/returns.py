@@ -9,7 +9,14 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from codemode_server.catalog.json_schema import Parameter, SchemaReader, kinds_of, properties_of, required_of
+from codemode_server.catalog.json_schema import (
+    Parameter,
+    SchemaReader,
+    branches_of,
+    kinds_of,
+    properties_of,
+    required_of,
+)
 from codemode_server.catalog.observed import Observed
 from codemode_server.catalog.schema_types import ANY, FILE, PyType, TypeWriter
 from codemode_server.catalog.shapes import Shape, settled
@@ -118,12 +125,21 @@ def result_form(definition: ToolDefinition, observed: Observed | None) -> Result
     if definition.output_schema is None:
         return ResultForm(is_list) if is_list else ANY_FORM
     reader = SchemaReader(definition.output_schema)
-    flat = reader.flat(declared_result(definition)[0])
-    if kinds_of(flat) == ["array"]:
-        is_list, flat = True, reader.flat(flat.get("items"))
-    kinds = frozenset(kinds_of(flat))
+    kinds, items = _kinds(reader, declared_result(definition)[0])
+    may_be_null = kinds == {"array", "null"}
+    if may_be_null or kinds == {"array"}:
+        is_list, kinds = True, _kinds(reader, items)[0]
     is_scalar = bool(kinds) and kinds <= {"integer", "number", "boolean", "null"}
-    return ResultForm(is_list, is_list and kinds == {"string"}, kinds if is_scalar else frozenset())
+    return ResultForm(is_list, is_list and kinds == {"string"}, kinds if is_scalar else frozenset(), may_be_null)
+
+
+def _kinds(reader: SchemaReader, schema: object) -> tuple[frozenset[str], object]:
+    """The JSON types that a schema allows, none if it allows any, and the schema of the items of a list."""
+    flat = reader.flat(schema)
+    branches = [reader.flat(branch) for branch in branches_of(flat)] or [flat]
+    kinds = [kinds_of(branch) for branch in branches]
+    items = next((branch["items"] for branch in branches if "items" in branch), None)
+    return frozenset(kind for some in kinds for kind in some) if all(kinds) else frozenset(), items
 
 
 def result_schema(definition: ToolDefinition, observed: Observed | None) -> tuple[object, object]:

@@ -69,6 +69,8 @@ class ResultForm:
     """True if the items of the list are texts."""
     scalars: frozenset[str] = frozenset()
     """JSON types of the result, or of its items, if no text is among them."""
+    may_be_null: bool = False
+    """True if null is declared in place of the list."""
 
 
 ANY_FORM = ResultForm()

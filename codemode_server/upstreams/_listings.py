@@ -41,11 +41,14 @@ MAX_NAME_CHARACTERS = 256
 MAX_URI_CHARACTERS = 8_192
 MAX_CURSOR_CHARACTERS = 64 * 1024
 _MAX_PROBLEMS = 100
+_SCHEMA_KEYS = ("inputSchema", "input_schema", "parameters")
 _MAX_LEFT_OUT = 1_000
 _SERVER_DESCRIPTION_CHARACTERS = 200
 
 Redact = Callable[[Any], Any]
 """Gives a JSON value without the secrets of the configuration."""
+
+Cursor = str | int | dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ async def _list_offer(link: Link, method: str, taken: _Taken[Any]) -> None:
 
 
 async def _list(link: Asks, method: str, taken: _Taken[Any]) -> None:
-    cursor: str | int | None = None
+    cursor: Cursor | None = None
     for _ in range(MAX_PAGES):
         answer = await link.request(method, {} if cursor is None else {"cursor": cursor})
         cursor = await answer.read(taken.take)
@@ -176,10 +179,10 @@ class _Taken(Generic[E]):
         self._to_entry: Callable[[dict[str, Any]], E] = to_entry
         self._characters_left = MAX_LISTING_CHARACTERS
         self._values_left = MAX_VALUES
-        self._cursors: set[str | int] = set()
+        self._cursors: set[str] = set()
         self._left_out = left_out
 
-    def take(self, answer: dict[str, Any]) -> str | int | None:
+    def take(self, answer: dict[str, Any]) -> Cursor | None:
         """Take a page; the cursor of the next one, if more can be taken."""
         said = answer.get(self._key, answer.get("toolResult"))
         listed = entries(said)
@@ -203,13 +206,14 @@ class _Taken(Generic[E]):
                     self.problems.append(f"{self._kind} {which}: {refusal}")
                 elif len(self._left_out) < _MAX_LEFT_OUT:
                     self._left_out[which] = str(refusal)
-        cursor = answer.get("nextCursor")
-        if not isinstance(cursor, str | int) or not cursor or cursor is True:
+        cursor = answer.get("nextCursor", answer.get("next_cursor"))
+        if not isinstance(cursor, str | int | dict) or not cursor or cursor is True:
             return None
-        if cursor in self._cursors or len(str(cursor)) > MAX_CURSOR_CHARACTERS:
+        written = json.dumps(cursor)
+        if written in self._cursors or len(written) > MAX_CURSOR_CHARACTERS:
             self.problems.append(f"the pages of its {self._key} go round in a circle, or their cursor is too long")
             return None
-        self._cursors.add(cursor)
+        self._cursors.add(written)
         return cursor
 
     def _take_one(self, raw: Any) -> None:
@@ -258,7 +262,7 @@ def _to_tool(
     raw: dict[str, Any], refuse_schema: Callable[[JsonSchema], str | None], problems: list[str]
 ) -> ToolDefinition:
     name = _name(raw)
-    wanted = input_schema(raw.get("inputSchema"))
+    wanted = input_schema(next((raw[key] for key in _SCHEMA_KEYS if raw.get(key)), None))
     if isinstance(wanted, str):
         raise _Refused(f"its inputSchema has type {clean_line(repr(wanted), 40)}")
     if (reason := refuse_schema(wanted)) is not None:

@@ -13,7 +13,10 @@ from codemode_server.catalog.schema_dialects import LISTS, MAPS, SCHEMAS, TYPES,
 from codemode_server.domain.ids import JsonSchema
 
 _OF_ONE = SCHEMAS | {"if", "not", "unevaluatedItems", "unevaluatedProperties"}
-RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
+RESULT_FIELDS = frozenset({"_meta", "content", "isError", "is_error", "resultType", "structuredContent"})
+MARKS = frozenset({"isError", "is_error", "jsonrpc", "structuredContent"})
+"""Fields that data with `content` of their own have not."""
+_ANSWER = frozenset({"error", "id", "jsonrpc", "result"})
 _BLOCKS = frozenset({"audio", "image", "resource", "resource_link", "text"})
 
 
@@ -79,6 +82,11 @@ def _capabilities(declared: Any) -> dict[str, Any]:
 
 def entries(listed: Any) -> list[Any] | None:
     """The entries of a listing, also those of an object by their names; None for anything else."""
+    if isinstance(listed, str):
+        try:
+            listed = json.loads(listed)
+        except (ValueError, RecursionError):
+            return None
     if isinstance(listed, dict):
         return [{"name": name, **entry} if isinstance(entry, dict) else entry for name, entry in listed.items()]
     return [] if listed is None else listed if isinstance(listed, list) else None
@@ -91,7 +99,10 @@ def input_schema(written: Any) -> JsonSchema | str:
             written = json.loads(written)
         except (ValueError, RecursionError):
             return "text"
-    read = schema(as_object(written))
+    written = as_object(written)
+    if written and not written.keys() & MAPS and all(isinstance(it, dict) and "type" in it for it in written.values()):
+        written = {"properties": written}  # only the map of properties
+    read = schema(written)
     kinds = read.get("type")
     kinds = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(kind, str)]
     if kinds and "object" not in kinds:
@@ -139,11 +150,32 @@ def text_of(block: Any) -> str | None:
     return None
 
 
+def says_error(result: dict[str, Any]) -> bool:
+    """True if a result says that it is an error."""
+    return bool(as_flag(result.get("isError", result.get("is_error"))))
+
+
 def envelope_in(value: Any) -> dict[str, Any] | None:
-    """The value if it is a whole result of `tools/call`, as servers pass on that of another one; None otherwise."""
-    if not isinstance(value, dict) or "content" not in value or not value.keys() <= RESULT_FIELDS:
+    """The whole result of `tools/call` in a value, as servers pass on that of another one: as it is, under `result` or
+    `content`, in a JSON-RPC answer, or only its blocks. None for anything else."""
+    if isinstance(value, list):
+        return {"content": value} if value and _are_blocks(value) else None
+    if not isinstance(value, dict):
         return None
-    content = value["content"]
-    if not isinstance(content, list) or not (content or "isError" in value):
+    if value.keys() <= _ANSWER and (len(value) == 1 or "jsonrpc" in value):
+        if value.get("error") and "jsonrpc" in value:
+            return {"isError": True, "error": value["error"]}
+        return envelope_in(as_object(value.get("result")))
+    content, is_marked = value.get("content"), bool(value.keys() & MARKS)
+    if says_error(value) and value.keys() <= RESULT_FIELDS | {"error", "message"}:
+        return value
+    if "content" not in value or not value.keys() <= RESULT_FIELDS:
         return None
-    return value if all(isinstance(it, dict) and it.get("type") in _BLOCKS for it in content) else None
+    if isinstance(content, dict) and len(value) == 1:
+        return envelope_in(content)
+    is_content = isinstance(content, str) or (isinstance(content, list) and _are_blocks(content))
+    return value if is_content and (is_marked or (content and isinstance(content, list))) else None
+
+
+def _are_blocks(content: list[Any]) -> bool:
+    return all(isinstance(it, dict) and it.get("type") in _BLOCKS for it in content)

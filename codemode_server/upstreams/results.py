@@ -38,7 +38,7 @@ from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams._embedded import embedded_files
 from codemode_server.upstreams._messages import MAX_VALUE_DEPTH
-from codemode_server.upstreams.repairs import RESULT_FIELDS, as_flag, blocks, envelope_in, text_of
+from codemode_server.upstreams.repairs import MARKS, RESULT_FIELDS, blocks, envelope_in, says_error, text_of
 from codemode_server.upstreams.text_values import are_too_much, as_list, parse_document, parse_text, parse_texts
 
 ERROR_CHARACTERS = 2_000
@@ -74,7 +74,7 @@ def resource_reply(uri: str, result: Any, *, redactor: Redactor = NO_SECRETS) ->
 
 def failure_of(result: Any, redactor: Redactor = NO_SECRETS) -> str | None:
     """The error's text if a raw result says that it is one, masked by `redactor`."""
-    if not isinstance(result, dict) or not as_flag(result.get("isError")):
+    if not isinstance(result, dict) or not says_error(result):
         return None
     return error_text(_error_of(result), redactor) or "the tool reported an error and did not say which"
 
@@ -115,16 +115,15 @@ def _to_reply(result: Any, form: ResultForm, redactor: Redactor, depth: int = 0)
             if isinstance(value, str):
                 value = parse_document(value)
         # A schema may declare an object with `content`, as `read_media_file` of the reference server does.
-        is_envelope = isinstance(value, dict) and value.keys() & {"isError", "structuredContent"}
+        is_envelope = isinstance(value, dict) and value.keys() & MARKS
         inner = _within(value, form, redactor, depth) if is_envelope else None
-        return inner or _beside(value, items)
+        return inner or _beside(as_list(value, [], form), items)
     if not items:
         rest = {key: value for key, value in result.items() if key not in RESULT_FIELDS}
-        if content is not None and not isinstance(content, list):
-            return Reply(content)
-        value = rest.get("toolResult", rest) if rest and content is None else None
-        inner = _within(value, form, redactor, depth)
-        return inner or Reply(as_list(value, [], form) if form.is_list else value)
+        value = content if not isinstance(content, list) else None
+        if content is None and rest:
+            value = rest.get("toolResult", rest)
+        return _within(value, form, redactor, depth) or Reply(as_list(value, [], form))
     texts = [text for text in map(text_of, items) if text is not None]
     if len(texts) == len(items):
         if are_too_much(texts) and all(text.lstrip()[:1] in ("{", "[") for text in texts):
@@ -133,7 +132,7 @@ def _to_reply(result: Any, form: ResultForm, redactor: Redactor, depth: int = 0)
         value = parse_texts(texts, form.scalars)
         if inner := _within(value, form, redactor, depth):
             return inner
-        value = as_list(value, texts, form) if form.is_list else value
+        value = as_list(value, texts, form)
         return Reply(value, is_block_list=isinstance(value, list) and len(texts) > 1)
     document = _document_of(items[0]) if len(items) == 1 else None
     if document is not None:
@@ -255,7 +254,10 @@ def _error_of(result: dict[str, Any]) -> str:
     if texts:
         inner = envelope_in(parse_texts(texts))
         return _error_of(inner) if inner else "\n".join(texts)
-    said = next((it for it in (result.get("structuredContent"), content, result.get("toolResult")) if it), "")
+    fields = (result.get("structuredContent"), content, *map(result.get, ("toolResult", "error", "message")))
+    said = next((it for it in fields if it), "")
+    if isinstance(said, dict) and said.keys() <= {"code", "message"} and isinstance(said.get("message"), str):
+        said = said["message"]
     return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str)
 
 

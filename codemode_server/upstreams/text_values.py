@@ -62,11 +62,18 @@ def parse_texts(texts: list[str], scalars: Set[str] = frozenset()) -> JsonValue:
 
 
 def as_list(value: JsonValue, texts: list[str], form: ResultForm) -> JsonValue:
-    """A tool's value as the list that the tool gives, where `value` was read from `texts`; a message stays a text."""
+    """A tool's value as the list that the tool gives, if it gives one, where `value` was read from `texts`, if any; a
+    message stays a text, and a null where one is declared."""
+    if not form.is_list or (value is None and form.may_be_null and not texts):
+        return value
+    if form.holds_texts and (len(texts) > 1 or (texts and not isinstance(value, list))):
+        return [*texts]
     if isinstance(value, list):
         return value
-    if form.holds_texts and texts:
-        return [*texts]
+    if value == {}:
+        return []
+    if form.holds_texts and isinstance(value, str):
+        return [value]
     if value is None or (isinstance(value, str) and (value.strip() in ("", "null") or _CHECKBOX.fullmatch(value))):
         return []
     return value if isinstance(value, str) else [value]

@@ -67,6 +67,8 @@ async def test_a_tool_whose_name_holds_a_secret_is_left_out() -> None:
         ({"properties": {"c": "int"}}, {"properties": {"c": {"type": "integer"}}}),
         ({"properties": [{"name": "a", "type": "str"}]}, {"properties": {"a": {"name": "a", "type": "string"}}}),
         ({"properties": "what"}, {"properties": {}}),
+        ({"x": {"type": "int"}, "type": {"type": "string"}},
+         {"properties": {"x": {"type": "integer"}, "type": {"type": "string"}}}),
         ({"$defs": [], "additionalProperties": []}, {"$defs": {}, "additionalProperties": {}}),
         ({"properties": {"type": {"type": ["NULL"]}}}, {"properties": {"type": {"type": ["null"]}}}),
         ({"anyOf": [{"items": {"type": "DICT"}}]}, {"anyOf": [{"items": {"type": "object"}}]}),
@@ -105,7 +107,15 @@ async def test_the_tools_of_a_listing_may_stand_in_an_object_or_be_all_of_it(key
 
 
 @pytest.mark.parametrize(
-    ("cursor", "asked"), [(None, [{}]), ("", [{}]), (0, [{}]), (2, [{}, {"cursor": 2}]), ("x", [{}, {"cursor": "x"}])]
+    ("cursor", "asked"),
+    [
+        (None, [{}]),
+        ("", [{}]),
+        (0, [{}]),
+        (2, [{}, {"cursor": 2}]),
+        ("x", [{}, {"cursor": "x"}]),
+        ({"page": 2}, [{}, {"cursor": {"page": 2}}]),
+    ],
 )
 async def test_a_cursor_is_sent_back_as_it_came_and_once(cursor: Any, asked: list[Any]) -> None:
     """A server that ignores cursors lists the same tools again: nothing is left out."""

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from codemode_server.domain.errors import ResultTooLarge, ToolFailed
-from codemode_server.domain.tools import ResultForm
+from codemode_server.domain.tools import ANY_FORM, ResultForm
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams.results import resource_reply, to_reply
 from codemode_server.upstreams.text_values import parse_text
@@ -145,12 +145,29 @@ COUNTS = ResultForm(is_list=True, scalars=frozenset({"number", "null"}))
         (ROWS, ["no rows match"], "no rows match"),
         *((NAMES, names, names) for names in ([], ["a"], ["a", "7"], ["null"])),
         (NAMES, ['["a", "b"]'], ["a", "b"]),
+        (NAMES, ['{"a": 1}', '["b"]'], ['{"a": 1}', '["b"]']),
         *((COUNTS, [str(number) for number in numbers], numbers) for numbers in ([], [1], [1, 2.5])),
     ],
 )
 def test_texts_are_read_as_the_tool_declares_or_has_given_them(form: ResultForm, blocks: list[str], value: Any) -> None:
     found = to_reply(texts(*blocks), form=form)
     assert (found.value, found.is_block_list) == (value, len(blocks) > 1)
+
+
+@pytest.mark.parametrize(
+    ("form", "structured", "value"),
+    [
+        (ROWS, {"result": {"id": 1}}, [{"id": 1}]),
+        (ROWS, {"result": None}, []),
+        (ROWS, {}, []),
+        (ROWS, {"id": 1}, [{"id": 1}]),
+        (NAMES, {"result": "alpha"}, ["alpha"]),
+        (ResultForm(is_list=True, may_be_null=True), {"result": None}, None),
+        (ANY_FORM, {"result": "alpha"}, "alpha"),
+    ],
+)
+def test_a_structured_value_is_a_list_where_one_is_declared(form: ResultForm, structured: Any, value: Any) -> None:
+    assert to_reply({"content": [], "structuredContent": structured}, form=form) == Reply(value)
 
 
 def test_a_list_of_too_many_values_is_a_failure_and_no_text() -> None:
@@ -295,7 +312,17 @@ ENVELOPE = {"content": [{"type": "text", "text": '{"a": 1}'}]}
         ({"content": [{"type": "text", "text": {"a": 1}}]}, {"a": 1}),
         ({"content": [{"type": "text", "text": None}], "isError": "false"}, ""),
         ({"content": None, "structuredContent": None}, None),
+        ({"content": ENVELOPE}, {"a": 1}),
+        (texts(json.dumps({"result": ENVELOPE})), {"a": 1}),
+        (texts(json.dumps({"jsonrpc": "2.0", "id": 1, "result": ENVELOPE})), {"a": 1}),
+        (texts(json.dumps(ENVELOPE["content"])), {"a": 1}),
+        (texts(json.dumps({"content": [], "structuredContent": {"b": 2}})), {"b": 2}),
+        (texts(json.dumps({"content": "one", "isError": "false"})), "one"),
         # Data that only look like an envelope.
+        (texts('{"result": {"a": 1}}'), {"result": {"a": 1}}),
+        (texts('[{"type": "text"}, {"type": "note"}]'), [{"type": "text"}, {"type": "note"}]),
+        (texts('{"content": "one"}'), {"content": "one"}),
+        (texts('{"error": "one", "message": "two"}'), {"error": "one", "message": "two"}),
         (texts('{"content": [], "total": 0}'), {"content": [], "total": 0}),
         (texts('{"content": [{"type": "paragraph"}]}'), {"content": [{"type": "paragraph"}]}),
         (texts('{"content": []}'), {"content": []}),
@@ -315,6 +342,13 @@ def test_a_result_of_another_form_is_read_as_it_is_meant(result: Any, value: Any
         texts(json.dumps({**texts("no such door"), "isError": True})),
         {"isError": True, **texts(json.dumps({**texts("no such door"), "isError": True}))},
         {"structuredContent": {**texts("no such door"), "isError": True}},
+        {"is_error": True, **texts("no such door")},
+        {"isError": True, "error": "no such door"},
+        {"isError": True, "content": [], "error": {"code": 3, "message": "no such door"}},
+        {"isError": True, "message": "no such door"},
+        texts(json.dumps({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "no such door"}})),
+        texts(json.dumps({"content": "no such door", "isError": "true"})),
+        texts(json.dumps({"isError": True, "error": "no such door"})),
     ],
 )
 def test_an_error_in_another_form_or_in_an_envelope_is_one(result: Any) -> None:

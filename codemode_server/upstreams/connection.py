@@ -200,6 +200,7 @@ class Connection:
 
     async def _ready_link(self, revision: int | None) -> Link:
         """The open link. Waits for one that is being opened, and makes a failed upstream reconnect."""
+        has_nudged = False
         with anyio.move_on_after(self._timings.call_wait_s):
             while True:
                 if revision not in (None, self._deps.config.revision):
@@ -209,11 +210,12 @@ class Connection:
                 if self._state is UpstreamState.DISABLED:
                     raise UpstreamUnavailable(f"server {self.name!r} is disabled in upstream.yaml")
                 if self._state in (UpstreamState.FAILED, UpstreamState.SIGNED_OUT):
-                    if anyio.current_time() - self._nudged_at < self._timings.nudge_every_s:
+                    if has_nudged or anyio.current_time() - self._nudged_at < self._timings.nudge_every_s:
                         kind = SignInRequired if self._state is UpstreamState.SIGNED_OUT else UpstreamUnavailable
                         raise kind(f"server {self.name!r} is not connected: {self._error}")
                     self._nudged_at = anyio.current_time()
                     self._nudge.set()
+                    has_nudged = True
                 await self._changed.wait()
         raise UpstreamUnavailable(
             f"server {self.name!r} is still starting after {self._timings.call_wait_s:g} s; try again later"

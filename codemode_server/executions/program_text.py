@@ -17,28 +17,27 @@ from typing import Any
 from codemode_server.executions.preflight.reading import parsed
 
 _MAX_CHARACTERS = 16 * 1024
-"""Longer texts are left alone: the repairs read them several times."""
+"""Longer texts only lose the indentation of all their lines: the other repairs read a text several times."""
 _MAX_LAYERS = 8
 _INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"
 _SPACES = "\xa0\u2002\u2003\u2009\u202f\u3000"
 _SUSPICIOUS = re.compile(
-    rf"\A\s*(?:[`~<{{\"']|>>>|python|py\b)|\A[ \t\n]|\npython\s*\Z|```|~~~|\A[^\n]*\\n[^\n]*\s*\Z|[(=][ ]?\\[\"n]"
+    rf"\A\s*(?:[`~<{{\"']|>>>|python|py\b)|\A[ \t\n]|\npython\s*\Z|```|~~~|[(=][ ]?\\[\"n]"
     rf"|\A[^\n]*[^\n:(\[{{,\\]\r?\n[ \t]+\S|[(=\[,{{:][ ]?[“”‘’]|\A[“‘]|[{_INVISIBLE}{_SPACES}]",
     re.IGNORECASE,
 )
 """Matches each text that a repair below may change; nothing else is parsed."""
-_STRING_OR_COMMENT = (
-    r'"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#(?:(?!\\n)[^\n])*'
-)
+_INDENTED = re.compile(r"\A(?:[ \t\r]*(?:#[^\n]*)?\n)*[ \t]+[^\s#]")
+_STRING_OR_COMMENT = r'"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#(?:(?!\\n)[^\n])*|\\[\"\']'
 _FENCE = re.compile(
     r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n`]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
 )
-_IN_ONE_LINE = re.compile(r"\A\s*(`+)(?:(?:python|py)3?\s)?[ \t]*([^`\n]+?)[ \t]*\1\s*\Z", re.IGNORECASE)
+_IN_ONE_LINE = re.compile(r"\A\s*(`+)(?:(?:python|py)3?\s)?([^`\n]+)\1\s*\Z", re.IGNORECASE)
 _FENCE_LINE = re.compile(r"\A\s*(?:`{3,}|~{3,})\w*[ \t]*\n|\n[ \t]*(?:`{3,}|~{3,})\s*\Z")
 _CODE_LINE = re.compile(
     r"\"\"\"|'''|^[ \t]*(?:import |from \S+ import |def |class |[\w.\[\]'\"]+ = |\w+\()", re.MULTILINE
 )
-_TAGS = re.compile(r"\A\s*<(?:(\w[\w:.-]*)[^<>]*>(.*)</\1>|!\[CDATA\[(.*)\]\]>)\s*\Z", re.DOTALL)
+_TAGS = re.compile(r"\A\s*<(?:(\w[\w:.-]*+)[^<>]*>(.*)</\1>|!\[CDATA\[(.*)\]\]>)\s*\Z", re.DOTALL)
 _LABEL = re.compile(r"\A\s*(?:python|py)3?:?[ \t]*\n(?!\s*\Z)", re.IGNORECASE)
 _LABEL_AT_END = re.compile(r"\n[ \t]*python\s*\Z", re.IGNORECASE)
 _PYTHON = ("", "python", "python3", "py", "py3", "python-repl", "pycon", "ipython", "tool_code", "code")
@@ -51,11 +50,16 @@ object is no program."""
 
 def may_hold_program(text: str) -> bool:
     """True if `as_python` may change the text."""
-    return len(text) <= _MAX_CHARACTERS and _SUSPICIOUS.search(text) is not None
+    if len(text) > _MAX_CHARACTERS:
+        return _INDENTED.match(text) is not None
+    is_one_line = "\\n" in text and "\n" not in text.strip()
+    return is_one_line or _SUSPICIOUS.search(text) is not None
 
 
 def as_python(text: str) -> str:
     """The program in the text; the text itself if that is Python, or nothing in it is."""
+    if len(text) > _MAX_CHARACTERS:
+        return textwrap.dedent(text) if may_hold_program(text) else text
     inner: str | None = text
     for _ in range(_MAX_LAYERS):
         if inner is None:
@@ -130,7 +134,7 @@ def _without_tags(text: str) -> str | None:
 def _from_fences(text: str) -> str | None:
     """The Python blocks, one after the other; None if the text around them is code, in whose strings they may be."""
     if (match := _IN_ONE_LINE.match(text)) is not None:
-        return match[2]
+        return match[2].strip()
     blocks = list(_FENCE.finditer(text))
     if not blocks or _CODE_LINE.search(_FENCE.sub("", text)):
         return _FENCE_LINE.sub("", text)

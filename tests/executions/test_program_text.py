@@ -4,8 +4,13 @@ stays as it is.
 
 from __future__ import annotations
 
+import textwrap
+import time
+
 import pytest
 
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.executions.preflight.guesses import other_language
 from codemode_server.executions.program_text import as_python, may_hold_program
 
 TWO = "x = 2\nx"
@@ -77,3 +82,30 @@ def test_another_text_stays_as_it_is(text: str) -> None:
 )
 def test_an_ordinary_program_is_not_even_parsed(text: str) -> None:
     assert not may_hold_program(text)
+
+
+def test_a_long_program_loses_its_indentation_only() -> None:
+    text = "# note\n" * 3_000 + "x = 2\nx"
+    indented = textwrap.indent(text, "    ")
+    assert may_hold_program(indented)
+    assert as_python(indented) == text
+    assert not may_hold_program(text)
+    assert as_python(f"```\n{text}\n```") == f"```\n{text}\n```"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("\\n" * 7_000 + "x\ny = 1", "`" + " " * 16_000, "<" + "a" * 7_900 + ">" + "</" * 3_900 + "x"),
+        *("f(\\n" + '\\"' * 7_900, "f(\\n" + "\\'" * 7_900, "\n" * 16_000 + "`", '{"code": "x", ' * 1_000),
+        *("// a" + "\n" * 8_000, "// " + "a" * 16_000),
+    ],
+    ids=str.__len__,
+)
+def test_no_text_takes_long(text: str) -> None:
+    """Regular expressions hold the interpreter's lock, so a thread would not help. Without care each takes seconds."""
+    before = time.process_time()
+    may_hold_program(text)
+    as_python(text)
+    other_language(text, Catalog())
+    assert time.process_time() - before < 0.5

@@ -61,20 +61,20 @@ _CALL_AS_JSON = re.compile(
     r"\A\s*[{\[](?=[^()]*\"(?:tool|name|tool_name|method)\"\s*:\s*\")[^()]*"
     r"\"(?:arguments|args|params|parameters|input|jsonrpc)\"\s*:\s*[{\[\"]"
 )
-_ARGUMENTS_AS_JSON = re.compile(
-    r"\A\s*\{.*?\"code\"\s*:\s*\".*\"(?:dry_run|timeout|resume|apply)\"\s*:|\A\s*\{\s*\"(?:dry_run|timeout)\"\s*:.*\"code\"",
-    re.DOTALL,
-)
+_CODE_AS_JSON = re.compile(r"\"code\"\s*:\s*\"")
+_ARGUMENT_AS_JSON = re.compile(r"\"(?:dry_run|timeout|resume|apply)\"\s*:")
 _PYTHON_LINE = re.compile(
     r"^[ \t]*(?:from [\w.]+ import |import [\w., ]+$|(?:async )?def \w|print\(|elif )", re.MULTILINE
 )
 _OTHER_LANGUAGE = re.compile(
-    r"^\s*(?:(?:export\s+)?(?:const|let|var|interface|async function|function)\b|//|/\*|#include|<[?!/a-z]"
+    r"^[ \t]*(?:(?:export\s+)?(?:const|let|var|interface|async function|function)\b|//|/\*|#include"
     r"|import\s+(?:[\w*{][^'\"\n]*from\s+)?['\"]|(?:SELECT|INSERT\s+INTO|UPDATE\s.+\bSET|DELETE\s+FROM|CREATE)\b)"
-    r"|=>|\brequire\(|console\.log|\}\s*(?:else|catch|finally)\b|&&|\|\||;\s*\}",
+    r"|=>|\brequire\(|console\.log|\}\s*(?:else|catch|finally)\b|;\s*\}",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A line of JavaScript, TypeScript, SQL, C or HTML, none of which Python can parse."""
+"""A line of JavaScript, TypeScript, SQL or C, none of which Python can parse."""
+
+_WORD = re.compile(r"\w++(?:[.:/-]\w++)*+[(\"]?")
 
 
 def imports_of(guesses: Iterable[str], catalog: Catalog) -> str:
@@ -139,7 +139,7 @@ def other_language(text: str, catalog: Catalog, undefined: Container[str] | None
     """A line for a text in another language, or empty; `undefined` are names of a text that Python can parse."""
     match = _COMMAND.match(text)
     command = match[1] if match and not (match[2] is not None and match[1] in _NOT_ALONE) else ""
-    if _ARGUMENTS_AS_JSON.match(text):
+    if text.lstrip().startswith("{") and _CODE_AS_JSON.search(text) and _ARGUMENT_AS_JSON.search(text):
         return "programs are Python; give the members of the object as arguments of execute_code"
     if undefined is not None and not (command in undefined or "console" in undefined or _CALL_AS_JSON.match(text)):
         return ""
@@ -148,7 +148,7 @@ def other_language(text: str, catalog: Catalog, undefined: Container[str] | None
         return f"programs are Python, not shell; {f'write: {found}' if found else _COMMANDS.get(command, NO_PROCESSES)}"
     if not (_OTHER_LANGUAGE.search(text) or _CALL_AS_JSON.match(text)) or _PYTHON_LINE.search(text):
         return ""
-    words = re.findall(r"\w+(?:[.:/-]\w+)+|\w+(?=[(\"])|\w+__\w+", text)[:_MAX_WORDS]
+    words = [it.rstrip('("') for it in _WORD.findall(text) if "__" in it or not it.isidentifier()][:_MAX_WORDS]
     found = next((line for word in words if (line := imports_of([word], catalog)).startswith("from servers.")), "")
     return f"programs are Python; {f'write: {found}' if found else TOOLS_ARE_FUNCTIONS}"
 

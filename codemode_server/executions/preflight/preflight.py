@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -26,12 +27,12 @@ if TYPE_CHECKING:  # imported with the first program: a host waits for its hands
 logger = logging.getLogger(__name__)
 
 _Made = TypeVar("_Made")
-_NAMING_TOOLS = ("servers", "codemode", "client", "mcp", "tool", "call")
+_NAMING_TOOLS = re.compile("(?<![a-zA-Z])(?:servers|codemode|clients?|mcp|tools?|calls?)(?![a-z])")
 """A program with none of these can hardly name a tool, so it does not wait for the first listing of the servers."""
 _MAX_SHOWN = 5
 _MAX_LOOKED_AT = 100
-_LARGE = 2 * 1024
-"""Characters; a program of this size holds the event loop up for about 10 ms."""
+LARGE_CHARACTERS = 2 * 1024
+"""A program of this size holds the event loop up for about 10 ms."""
 _MAX_BROKEN = 8 * 1024
 """Characters of a program that can't be parsed; the search for what is wrong parses it again and again."""
 
@@ -116,9 +117,9 @@ class Preflight(OwnsTasks):
         if strictness == "none":
             return Checked()
         try:
-            if any(word in code for word in _NAMING_TOOLS):
+            if _NAMING_TOOLS.search(code):
                 await self._listed()
-            async with self._turn if len(code) > _LARGE else nullcontext():
+            async with self._turn if len(code) > LARGE_CHARACTERS else nullcontext():
                 found, imports = await self._findings(code, context)
         except Exception:  # an internal error is no reason not to run a program
             logger.exception("a program could not be checked, and runs unchecked")
@@ -132,7 +133,7 @@ class Preflight(OwnsTasks):
         from codemode_server.executions.preflight.imports import imported_tools
         from codemode_server.executions.preflight.reading import read
 
-        is_large, catalog = len(code) > _LARGE, self._catalog()
+        is_large, catalog = len(code) > LARGE_CHARACTERS, self._catalog()
         reading = await _worked(is_large, read, code)
         if reading is None:
             is_short = len(code) <= _MAX_BROKEN

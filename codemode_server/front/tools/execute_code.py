@@ -18,8 +18,6 @@ from codemode_server.text import clean_line
 
 MAX_META_CHARACTERS = 500_000
 """The maximum that Claude Code lets a tool ask for: `limits` cut a long answer, and the host doesn't cut it again."""
-_LARGE_CHARACTERS = 2_048
-"""A text of this size that has to be parsed holds the event loop up for about 10 ms."""
 _LINES = {"type": "array", "items": {"type": "string"}}
 _RESULT: dict[str, Any] = {
     "type": "object",
@@ -138,9 +136,10 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
 
 async def _program(text: str) -> str:
     """The program, out of what a model may have put around it."""
+    from codemode_server.executions.preflight.preflight import LARGE_CHARACTERS
     from codemode_server.executions.program_text import as_python, may_hold_program
 
-    return await run_sized(len(text) > _LARGE_CHARACTERS, as_python, text) if may_hold_program(text) else text
+    return await run_sized(len(text) > LARGE_CHARACTERS, as_python, text) if may_hold_program(text) else text
 
 
 META_TOOL = MetaToolSpec(

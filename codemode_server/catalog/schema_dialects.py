@@ -109,7 +109,7 @@ class _Rewriter:
     def _keyword(
         self, key: str, value: Any, depth: int, schema: Mapping[str, Any], *, is_part: bool
     ) -> dict[str, Any] | None:
-        """What one keyword becomes; None if it is left out."""
+        """One keyword, rewritten; None if it is left out."""
         if key == "type":
             return self._type(value, depth)
         if key in ("divisibleBy", "extends"):
@@ -189,7 +189,11 @@ class _Rewriter:
 
     def _closed(self, part: Any) -> Any:
         """The target of a part that is a mere reference to an object without other keys, which is loosened there."""
-        target = target_of(self._root, part["$ref"]) if isinstance(part, dict) and _is_text(part.get("$ref")) else None
+        target = (
+            target_of(self._root, part["$ref"])
+            if isinstance(part, dict) and isinstance(part.get("$ref"), str)
+            else None
+        )
         return target if isinstance(target, dict) and target.get("additionalProperties") is False else part
 
     def _map(self, key: str, value: Any, depth: int) -> dict[str, Any] | None:
@@ -244,7 +248,7 @@ def by_name(properties: object) -> object:
     """Properties that are written as a list: `[{"name": "id", "type": "string"}]`."""
     if not isinstance(properties, list):
         return properties
-    return {part["name"]: part for part in properties if isinstance(part, dict) and _is_text(part.get("name"))}
+    return {part["name"]: part for part in properties if isinstance(part, dict) and isinstance(part.get("name"), str)}
 
 
 def is_misplaced(name: str, part: object) -> bool:
@@ -266,10 +270,6 @@ def _names(value: object) -> list[str]:
 
 def _is_names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _is_number(value: Any) -> bool:

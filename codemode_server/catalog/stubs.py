@@ -26,7 +26,6 @@ _NOTE_CHARACTERS = 1_500
 _NOTES_CHARACTERS = 40_000
 _DEFAULT_CHARACTERS = 80
 _SIGNATURE_CHARACTERS = 240
-_NAMES_OF_REST = "arguments", "more_arguments", "_arguments"
 _FORMS = "Takes one of these forms:"
 
 
@@ -59,7 +58,9 @@ def stub_of(
     writer = TypeWriter(given.schema, reserved=(name,))
     arguments = [_Argument.of(parameter, writer) for parameter in parameters]
     declarations = tuple(argument.declaration for argument in arguments)
-    rest = next(it for it in _NAMES_OF_REST if all(parameter.name != it for parameter in parameters))
+    rest, names = "arguments", {parameter.name for parameter in parameters}
+    while rest in names:
+        rest = f"more_{rest}"
     declared = ", ".join([*declarations, *([f"**{rest}: Any"] if given.members.is_open else [])])
     count = writer.class_count
     returned = return_type(name, definition, parameters, observed, writer)

@@ -28,7 +28,10 @@ _SUSPICIOUS = re.compile(
 )
 """Matches each text that a repair below may change; nothing else is parsed."""
 _INDENTED = re.compile(r"\A(?:[ \t\r]*(?:#[^\n]*)?\n)*[ \t]+[^\s#]")
-_STRING_OR_COMMENT = r'"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#(?:(?!\\n)[^\n])*|\\[\"\']'
+_STRING_OR_COMMENT = (
+    r'"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#(?:(?!\\n)[^\n])*'
+    r"|\\[\"']"
+)
 _FENCE = re.compile(
     r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n`]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
 )

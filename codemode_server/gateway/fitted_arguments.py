@@ -57,7 +57,7 @@ def _may_change(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What a schema takes."""
+    """The types and formats that a schema takes."""
 
     kinds: frozenset[str]
     """JSON types; empty for any."""
@@ -73,6 +73,7 @@ class _Fit:
         self._forms = forms
         self._taken: dict[int, tuple[Any, _Taken]] = {}
         self._members: dict[int, tuple[Any, Members, Flat]] = {}
+        self._items: dict[int, tuple[Any, list[Any]]] = {}
 
     def value(self, value: Any, schema: Any, path: Path, depth: int) -> Any:
         if depth > _MAX_DEPTH:
@@ -84,8 +85,12 @@ class _Fit:
             _, members, flat = self._members[id(schema)]
             return self.members(value, members, flat, path, depth)
         if isinstance(value, list):
-            parts = [flat for flat, _ in _alternatives(schema, self._reader)]
-            return [self.value(it, _item(parts, at), (*path, at), depth + 1) for at, it in enumerate(value)]
+            if id(schema) not in self._items:
+                self._items[id(schema)] = (schema, _items([flat for flat, _ in _alternatives(schema, self._reader)]))
+            items = self._items[id(schema)][1]
+            return [
+                self.value(it, items[min(at, len(items) - 1)], (*path, at), depth + 1) for at, it in enumerate(value)
+            ]
         return self._scalar(value, schema, path)
 
     def members(self, value: dict[str, Any], members: Members, flat: Flat, path: Path, depth: int) -> dict[str, Any]:
@@ -143,13 +148,12 @@ def _alternatives(schema: Any, reader: SchemaReader) -> list[tuple[Flat, list[st
     return [] if waiting else found
 
 
-def _item(flats: list[Flat], at: int) -> Any:
-    """The schema of an item of a list."""
-    found = []
-    for flat in flats:
-        items, first = flat.get("items"), tuple_of(flat)
-        if at < len(first):
-            found.append(first[at])
-        elif isinstance(items, dict):
-            found.append(items)
-    return found[0] if len(found) == 1 else {"anyOf": found}
+def _items(flats: list[Flat]) -> list[Any]:
+    """The schemas of a list's items by position; the last one is that of all others. None allows any value."""
+    tuples = [tuple_of(flat) for flat in flats]
+    made: list[Any] = []
+    for at in range(max(map(len, tuples), default=0) + 1):
+        items = (it[at] if at < len(it) else flat.get("items") for it, flat in zip(tuples, flats, strict=True))
+        schemas = [it for it in items if isinstance(it, dict | bool)]
+        made.append({"anyOf": schemas} if len(schemas) > 1 else schemas[0] if schemas else None)
+    return made

@@ -31,9 +31,10 @@ def asks_for_everything(catalog: Catalog, query: str) -> Server | bool:
     asked = set(stems(query))
     if not asked:
         return True
-    named = [it for it in catalog.servers if it.tools and set(stems(it.raw_name)) <= asked and stems(it.raw_name)]
+    names = {it: set(stems(it.raw_name)) for it in catalog.servers if it.tools}
+    named = [it for it, own in names.items() if own and own <= asked]
     server = max(named, key=lambda it: len(it.raw_name), default=None)
-    asked -= (set(stems(server.raw_name)) if server else set()) - _EVERYTHING
+    asked -= (names[server] if server else set()) - _EVERYTHING
     tools = [tool for it in catalog.servers for tool in it.tools]
     if not asked <= _EVERYTHING | _KINDS | _LISTING or any(query in (it.name, it.raw_name) for it in tools):
         return False

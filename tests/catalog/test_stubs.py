@@ -114,6 +114,12 @@ class TestParameters:
         renamed = signature({"arguments": {"type": "string"}}, **root)
         assert renamed == declared.replace("**arguments", "**more_arguments").replace("a: str", "arguments: str")
 
+    @pytest.mark.parametrize("is_open", [True, False])
+    def test_parameters_may_have_the_names_of_the_rest(self, is_open: bool) -> None:
+        names = ["arguments", "more_arguments", "_arguments"]
+        declared = signature({name: {"type": "integer"} for name in names}, names, additionalProperties=is_open)
+        assert declared.endswith("**more_more_arguments: Any") is is_open
+
     @pytest.mark.parametrize(
         ("schema", "declared", "forms"),
         [

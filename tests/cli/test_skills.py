@@ -76,6 +76,7 @@ def test_all_of_the_text_is_shown_with_what_its_session_had_read(
     ("head", "body", "expected"),
     [
         ("from client import call_mcp_tool", 'call_mcp_tool("mcp__github__delete_repo")', "calls github.delete_repo"),
+        ("from client import call_mcp_tool", 'call_mcp_tool("mcp__github__repos.list")', "calls github.repos.list"),
         ("import mcp", 'mcp.call("github", "delete_repo")', "calls github.delete_repo"),
         ("from codemode import call", 'call("github", "delete_repo")', "calls github.delete_repo"),
         ("from codemode import call", 'call("git" + "hub", "delete_repo")', f"calls {BY_NAME}"),

@@ -82,7 +82,8 @@ class Scalar:
 class Model:
     def model_dump(self): return {"lines": [Line(fractions.Fraction(1, 4))]}
 echo(a=[Pair(1, Color.RED), {3, 1}, b"hi"], b=Model(), c=Scalar(), d=Color.HALF, e=datetime.timedelta(seconds=90),
-    f={"at": datetime.datetime(2026, 1, 2, 3)}, g=datetime.date(2026, 1, 2), h=decimal.Decimal("0.1234567890123456789"))
+    f={"at": datetime.datetime(2026, 1, 2, 3)}, g=datetime.date(2026, 1, 2), h=decimal.Decimal("0.1234567890123456789"),
+    i=decimal.Decimal("1E+5000"))
 """
 
 
@@ -102,6 +103,7 @@ async def test_a_python_value_is_sent_as_text_with_its_other_forms(lab: Lab) -> 
             "f": {"at": "2026-01-02T03:00:00"},
             "g": "2026-01-02",
             "h": "0.1234567890123456789",
+            "i": "1E+5000",
         },
         [
             ["b", "lines", 0, "price", {"number": 0.25}],

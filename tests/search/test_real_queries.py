@@ -29,7 +29,9 @@ def real_tools() -> Iterator[tuple[Catalog, RankerStack]]:
     levels.index(collections(catalog))
     keeping = Thread(target=static.keep, daemon=True)
     keeping.start()
+    deadline = time.monotonic() + 60
     while levels.rank("file", 1).level != "static":
+        assert time.monotonic() < deadline
         time.sleep(0.05)
     yield catalog, levels
     static.close()

@@ -156,6 +156,8 @@ def other_language(text: str, catalog: Catalog, undefined: Container[str] | None
 def fitting_tools(module: str, catalog: Catalog) -> str:
     """The imports of tools that may do what a missing module does; empty if none seems to."""
     pattern = next((pattern for pattern, modules in _FITTING.items() if module in modules), "")
-    fits = re.compile(pattern or r"\Z\A.", re.IGNORECASE)
+    if not pattern:
+        return ""
+    fits = re.compile(pattern, re.IGNORECASE)
     lines = [tool.import_line for tool in catalog.tools() if fits.search(tool.name)]
     return " or ".join(lines[:_MAX_IMPORTS])

@@ -19,6 +19,7 @@ from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.principals import DEVICE_NAMES
 from codemode_server.executions.preflight.reading import MAX_CHARACTERS, Reading, imported_modules, line_of, read
 from codemode_server.executions.skills.definitions import actions_on_import
+from codemode_server.sandbox.guest.advice import dotted
 from codemode_server.sandbox.guest.scopes import last_name
 from codemode_server.sandbox.importable import NEVER_IN_WORKSPACE
 from codemode_server.text import clean, clean_line, escaped, first_lines
@@ -86,7 +87,7 @@ def _named(node: ast.AST) -> Iterator[str]:
         ):
             paths = [f"servers.{server}.{tool}"]
         case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if last_name(func) == "call_mcp_tool":
-            paths = [f"servers.{name.removeprefix('mcp__').replace('__', '.', 1)}"]
+            paths = [f"servers.{dotted(name)}"]
         case ast.Attribute(value=ast.Attribute(value=ast.Name(id="servers"), attr=server), attr=tool):
             paths = [f"servers.{server}.{tool}"]
         case _:

@@ -112,13 +112,19 @@ def _near_module(root: str) -> str:
     return next(iter(get_close_matches(root, sorted(alike), 1, _LEAST_SIMILARITY)), "")
 
 
+def dotted(name: str) -> str:
+    """`<server>.<tool>` for a tool as MCP hosts name it: `mcp__<server>__<tool>`, or `<server>__<tool>`."""
+    server, mark, tool = (bare := name.removeprefix("mcp__")).partition("__")
+    return f"{server}.{tool}" if mark and (bare != name or "." not in server) else bare
+
+
 def import_of(name: str, *, is_module: bool) -> str:
     """The import that defines a name that every sandbox has, or nothing; `is_module`: it is used as `name.…`."""
     if name in CODEMODE_NAMES:
         return f"from codemode import {name}"
     if name in _DEFINING_MODULES:
         return f"from {_DEFINING_MODULES[name]} import {name}"
-    if is_module and name in PACKAGES:
+    if name in PACKAGES:
         return f"import {name}"
     is_known = name in sys.stdlib_module_names and not name.startswith("_") and name not in _VARIABLES.split()
     return f"import {name}" if is_module and is_known else ""

@@ -166,7 +166,7 @@ class CallUses(Scopes):
         return name in _AWAITING and name not in self.functions and (root == "asyncio" or name != "run")
 
     def receivers(self, call: ast.Call) -> list[ast.expr]:
-        """What may await a call that is handed over: the function that gets it, and the functions beside it."""
+        """The expressions that may await a call that is handed over: the function that gets it, and those beside it."""
         node: ast.AST = call
         while not isinstance(outer := self.parents[node], ast.Call):
             node = outer

@@ -104,18 +104,10 @@ def _of_attribute(name: str | None, value: Any, place: Place) -> str:
 
 def _of_envelope(key: Any, value: Any, place: Place) -> str:
     """For `result.content[0].text` and the like: a result is its value, without an envelope."""
-    if (
-        key not in _ENVELOPE
-        or not isinstance(value, (dict, list, str, int, float))
-        or isinstance(value, (Blocks, Fields))
-    ):
+    is_plain = isinstance(value, (list, str, int, float)) or (isinstance(value, dict) and key not in value)
+    if key not in _ENVELOPE or not is_plain or isinstance(value, (Blocks, Fields)):
         return ""
-    name = place.text or "the result"
-    return (
-        ""
-        if isinstance(value, dict) and key in value
-        else f"results are plain values: write {name}, which is {shape(value)}"
-    )
+    return f"results are plain values: write {place.text or 'the result'}, which is {shape(value)}"
 
 
 def _of_value(value: Any, key: Any, place: Place) -> str:
@@ -183,7 +175,7 @@ def _of_name(error: NameError, place: Place) -> str:
     name = error.name
     if not name or isinstance(error, UnboundLocalError):
         return ""
-    if wanted := advice.import_of(name, is_module=place.has_attribute_of(name) or name in advice.PACKAGES):
+    if wanted := advice.import_of(name, is_module=place.has_attribute_of(name)):
         return f"write: {wanted}"
     meant = similar_name(name, place.names()) or _mistyped_builtin(name)
     return f"did you mean {meant!r}?" if meant else advice.starts_fresh(*_last_result())

@@ -18,12 +18,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
-    from .skill_files import SkillFiles
+    from .program_paths import ProgramPaths
 
 # Made now: a program may put its own json.dumps in place later.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _DECODER = json.JSONDecoder()
 PROGRAM_FILE = "program.py"
+_MAX_REST_BYTES = 64
+"""Bytes of a call's frame beside its head and arguments."""
 
 
 class Transport(Protocol):
@@ -91,8 +93,8 @@ class Link:
         self._sending = threading.Lock()
         self.before_wait: Callable[[], None] = lambda: None
         """Called before the guest waits for the host: what is buffered has to go out first."""
-        self.skill_files: SkillFiles | None = None
-        """The files under /skills, which are at the host."""
+        self.program_paths: ProgramPaths | None = None
+        """The paths that no folder has, such as those under /skills, whose files are at the host."""
         self.wait: Callable[[Future[Any]], Any] = self._pump_until_done
         """Blocks until a future is done and gives its result; each backend has its own way to block."""
         self.call_bytes = 2**62
@@ -134,8 +136,10 @@ class Link:
             self.exceed("limits.call_bytes")
         self.call_count += 1
         self.call_characters += len(arguments_json)
-        more = {**({"raw": True} if raw else {}), **({"forms": forms} if forms else {})}
-        head = to_json({"op": "call", "server": server, "tool": tool, **more})
+        frame = {"op": "call", "server": server, "tool": tool, **({"raw": True} if raw else {})}
+        head = to_json({**frame, "forms": forms} if forms else frame)
+        if forms and _bytes(head) + _bytes(arguments_json) + _MAX_REST_BYTES > self.call_bytes:
+            head = to_json(frame)  # the host counts the whole frame
         return self._post(self._calls, f'{head[1:-1]},"arguments":', arguments_json)
 
     def exceed(self, setting: str) -> NoReturn:

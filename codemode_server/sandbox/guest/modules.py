@@ -21,13 +21,13 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .advice import on_module, shadowed_module
+from .advice import dotted, on_module, shadowed_module
 from .attachments import make_show
 from .calls import Calls, Resources, ToolError
 from .earlier_programs import Checkpoint, Results
 from .files import File
 from .link import PROGRAM_FILE, Link
-from .skill_files import SkillFiles
+from .program_paths import ProgramPaths
 from .source import compile_skill
 from .stubs import Stub, stub_decorator
 from .value_descriptions import is_json
@@ -76,7 +76,7 @@ class _Skill(types.ModuleType):
 
 
 class _Listing:
-    """What `pkgutil.iter_modules(servers.__path__)` asks for the members of a package."""
+    """Gives the members of a package to `pkgutil.iter_modules(servers.__path__)`."""
 
     def __init__(self, modules: HostModules, package: str) -> None:
         self._modules = modules
@@ -246,7 +246,7 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
 
     def call_mcp_tool(name: str, arguments: dict[str, Any] | None = None, type: Any = None) -> Any:  # noqa: A002
         """Call `<server>.<tool>`, `<server>__<tool>` or `mcp__<server>__<tool>`."""
-        server, _, tool = name.removeprefix("mcp__").replace("__", ".", "." not in name).partition(".")
+        server, _, tool = dotted(name).partition(".")
         if not tool:
             raise ValueError(f"{name!r} names no server; write <server>.<tool>, as search_tools finds them")
         return calls.call(server, tool, arguments or {}, sys._getframe(1))
@@ -278,8 +278,8 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
     json.JSONEncoder.default = _json_default  # type: ignore[assignment,method-assign]
     json.loads = _lenient(json.loads)
     host_modules = HostModules(link)
-    link.skill_files = SkillFiles(link, host_modules.source, host_modules.forget, host_modules.listed)
-    link.skill_files.install()
+    link.program_paths = ProgramPaths(link, host_modules.source, host_modules.forget, host_modules.listed)
+    link.program_paths.install()
     sys.meta_path.insert(0, host_modules)
     sys.meta_path.append(LastModules(advice))
     sys.dont_write_bytecode = True  # no compiled files in /workspace

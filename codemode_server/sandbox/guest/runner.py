@@ -52,8 +52,8 @@ def run(
     done: dict[str, Any] = {"op": "done", "id": frame["id"], "value": None, "value_form": "none", "error": None}
     try:
         value = _Program(frame["code"], run_async).run(calls)
-        if link.skill_files is not None:
-            link.skill_files.close_all()
+        if link.program_paths is not None:
+            link.program_paths.close_all()
         is_listed = isinstance(value, Results)  # as print shows it: in full it would be all earlier values
         done["value"], done["value_form"] = (repr(value), "repr") if is_listed else to_result(value)
         done["hint"] = value.how_to_call if isinstance(value, Stub) else hint_on(value)

@@ -84,7 +84,7 @@ class Scopes:
             fields = [last_name(part.target) for part in maker.body if isinstance(part, ast.AnnAssign)]
             return _Parameters({key: f".{name}" for at, name in enumerate(fields) for key in (at, name)}, "", "")
         given: ast.arguments = maker.args
-        is_method = maker is not function or isinstance(self.scopes[function].scope, ast.ClassDef)
+        is_method = isinstance(self.scopes[maker].scope, ast.ClassDef)
         is_static = any(last_name(each) == "staticmethod" for each in getattr(maker, "decorator_list", ()))
         own = [one.arg for one in (*given.posonlyargs, *given.args)][is_method and not is_static :]
         by_name = (*own, *(one.arg for one in given.kwonlyargs))

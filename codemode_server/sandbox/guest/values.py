@@ -32,6 +32,9 @@ MAX_DEPTH = 100
 """Deeper nesting is not data any more, and the host refuses it."""
 _MAX_INTEGER_BITS = 14_000  # 4,300 digits: as many as Python reads back
 
+_NO_FLOAT = 10**300
+"""Larger decimals and fractions are sent as text only."""
+
 
 class NotJson(TypeError):
     """A value that JSON can't hold."""
@@ -221,6 +224,8 @@ def forms_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[dict[str, Any]]
 
 def _forms(value: Any) -> dict[str, Any]:
     if isinstance(value, (decimal.Decimal, fractions.Fraction)):
+        if not -_NO_FLOAT < value < _NO_FLOAT:
+            return {}
         is_whole = value == int(value)
         number = int(value) if is_whole else float(value)
         return {"number": number} if is_whole or fractions.Fraction(repr(number)) == value else {}

@@ -27,8 +27,8 @@ _BY_PATH = ("stat", "lstat", "scandir", "remove", "unlink", "rename", "replace",
 _open = io.open
 
 
-class SkillFiles:
-    """The skills as a program saves and opens them."""
+class ProgramPaths:
+    """Reads and saves skills, reads the sources of tools, and gives /state its folder."""
 
     def __init__(
         self,

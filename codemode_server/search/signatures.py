@@ -38,7 +38,7 @@ def brief_signature(tool: Tool, characters: int, *, is_first: bool = False, with
     if returned == " -> Any" or len(returned) > _MAX_TYPE_CHARACTERS:
         returned = ""
     if not tool.parameters:
-        rest = "**arguments: Any" if tool.input.members.is_open else ""
+        rest = "**arguments: Any" if tool.input.schema.get("additionalProperties") else ""
         return f"{tool.name}({rest}){returned}"
     shown: list[str] = []
     room = characters - len(tool.name) - len(returned)

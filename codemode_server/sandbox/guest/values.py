@@ -40,7 +40,8 @@ class NotJson(TypeError):
     """A value that JSON can't hold."""
 
 
-_PLAIN_TEXT = (decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath, datetime.timedelta, complex)
+_PLAIN_TEXT = (decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath, datetime.timedelta)
+_KEYS = (str, int, float, types.NoneType, datetime.date, datetime.time, *_PLAIN_TEXT)
 _DICT_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _OWN_METHODS = ("model_dump", "_asdict", "tolist", "item", "isoformat")
 _LISTS = (list, tuple, range, collections.deque, *_DICT_VIEWS)
@@ -181,7 +182,15 @@ class _ArgumentEncoder(_Encoder):
     """Makes arguments of tools."""
 
     def _stranger(self, value: Any) -> Any:
-        raise NotJson(f"{type(value).__name__} has no form in JSON")
+        advice = "; send list(…) of it" if isinstance(value, Iterator) else ""
+        raise NotJson(f"{type(value).__name__} has no form in JSON{advice}")
+
+    def _dict(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        for key in value:
+            plain = key.value if isinstance(key, enum.Enum) else resolve(key)
+            if not isinstance(plain, _KEYS):
+                raise NotJson(f"a key of a dict is of type {type(plain).__name__}; JSON takes texts")
+        return super()._dict(value, depth)
 
     def _merging(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         names = [_key(key) for key in value]
@@ -228,7 +237,8 @@ def _forms(value: Any) -> dict[str, Any]:
             return {}
         is_whole = value == int(value)
         number = int(value) if is_whole else float(value)
-        return {"number": number} if is_whole or fractions.Fraction(repr(number)) == value else {}
+        is_exact = is_whole or isinstance(value, fractions.Fraction) or fractions.Fraction(repr(number)) == value
+        return {"number": number} if is_exact else {}
     if isinstance(value, datetime.timedelta):
         seconds = value.total_seconds()
         return {"number": int(seconds) if seconds.is_integer() else seconds, "duration": f"PT{seconds:.15g}S"}

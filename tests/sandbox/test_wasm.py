@@ -150,7 +150,7 @@ async def test_the_copies_of_a_frame_are_bounded_with_the_memory_of_its_program(
         with suppress(OSError):
             while not is_over.wait(0.002):
                 status = Path(f"/proc/{pid}/status").read_text()
-                peaks.append(*(int(kib) // 1024 for kib in re.findall(r"VmHWM:\s+(\d+)", status)))
+                peaks.extend(int(kib) // 1024 for kib in re.findall(r"VmHWM:\s+(\d+)", status))
 
     async with workers() as own:
         (pid,) = pids_of(own)

@@ -21,7 +21,7 @@ from codemode_server.sandbox.contract import Program
 _START_SECONDS = 60.0
 _END_SECONDS = 2.0
 _EXIT_OUT_OF_MEMORY = 5
-_ALLOCATION = re.compile("memory allocation|allocate memory|out of memory|bad_alloc")
+_ALLOCATION = re.compile("alloc|memory", re.IGNORECASE)
 _MAX_REASON_BYTES = 2_000
 _ENDED_WHILE_IDLE = "the sandbox's worker process ended while it was idle"
 

@@ -145,7 +145,7 @@ def text_of(block: Any) -> str | None:
     if not isinstance(block, dict):
         return block if isinstance(block, str) else None
     text, kind = block.get("text"), block.get("type")
-    if kind == "text" or (kind is None and isinstance(text, str)):
+    if (isinstance(kind, str) and kind.lower() == "text") or (kind is None and isinstance(text, str)):
         return text if isinstance(text, str) else "" if text is None else json.dumps(text, ensure_ascii=False)
     return None
 

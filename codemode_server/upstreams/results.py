@@ -231,6 +231,7 @@ def _to_file(contents: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _base64(data: str) -> str:
+    data = data.partition(",")[2] if data.startswith("data:") else data
     try:
         base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):  # not what it says it is: its text, then

@@ -190,7 +190,7 @@ def test_files_come_as_blocks_beside_the_texts() -> None:
     result = {
         "content": [
             {"type": "text", "text": "a picture"},
-            {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+            {"type": "image", "data": "data:image/png;base64,aGk=", "mimeType": "image/png"},
             {"type": "resource", "resource": {"uri": "file:///d/x.bin", "blob": "aGk=", "mimeType": "a/b"}},
             {"type": "resource", "resource": {"uri": "file:///d/x.txt", "text": "inside"}},
             {"type": "resource_link", "uri": "https://h/y.pdf", "name": "Y"},
@@ -309,7 +309,7 @@ ENVELOPE = {"content": [{"type": "text", "text": '{"a": 1}'}]}
         ({"content": {"type": "text", "text": "one"}}, "one"),
         ({"content": {"rows": []}}, {"rows": []}),
         ({"content": ["a", {"text": "b"}]}, "a\nb"),
-        ({"content": [{"type": "text", "text": {"a": 1}}]}, {"a": 1}),
+        ({"content": [{"type": "TEXT", "text": {"a": 1}}]}, {"a": 1}),
         ({"content": [{"type": "text", "text": None}], "isError": "false"}, ""),
         ({"content": None, "structuredContent": None}, None),
         ({"content": ENVELOPE}, {"a": 1}),

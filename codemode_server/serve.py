@@ -159,6 +159,8 @@ class _Service:
                 await self._front.run_streams(*self._opening.streams())
             elif self._listener is not None:
                 await self._serve_http(self._listener)
+        except* BrokenPipeError:  # the host has gone in the middle of an answer
+            pass
         finally:
             self._stop.set()
 

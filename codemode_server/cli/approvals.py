@@ -108,6 +108,8 @@ def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope
     how = commands_of(approval) + ("" if asked.is_unanswered else f" [--for {scopes}]")
     if scope not in asked.scopes:
         raise CodemodeError(f"this question is answered otherwise: {how}")
+    if scope is AnswerScope.ARRIVED and asked.result and result_of(result) is None:
+        raise CodemodeError(f"the program needs its result, by --result JSON: {one_line(asked.result, 200)}")
     meaning = {
         AnswerScope.CALL: "Send it again?" if asked.is_unanswered else "Approve this call?",
         AnswerScope.ARRIVED: f"Go on as if it had arrived, with the result {one_line(result or 'None', 200)}?",

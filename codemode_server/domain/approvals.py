@@ -65,6 +65,8 @@ class Question:
     """True if an earlier run sent the call and got no answer."""
     reads: tuple[str, ...] = ()
     """Calls of the same server that may show whether it arrived."""
+    result: str = ""
+    """The result that the program needs if it arrived, and why the last one was not accepted; empty if any will do."""
 
     @property
     def scopes(self) -> tuple[AnswerScope, ...]:

@@ -16,7 +16,7 @@ from codemode_server.background_tasks import OwnsTasks
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import JournalUnavailable, MetaToolError, SandboxUnavailable
-from codemode_server.domain.executions import ExecutionKind, Repeat
+from codemode_server.domain.executions import ExecutionKind, ExecutionStatus, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.input_requests import NO_HOST_INPUT, HostInput
 from codemode_server.domain.principals import Principal
@@ -164,7 +164,10 @@ class ExecutionService(OwnsTasks):
         past = await reopened(self.journal, past, context.session, has_value=has_value)
         calls = ExecutionCalls(execution_id, context, host=host)
         unknown, redact = settings.approvals.unknown, self.config.redactor.text
-        calls.resumed = ResumedCalls(past.calls, effect_of=self.effect_of, unknown=unknown, redact=redact)
+        has_failed = past.record.status in (ExecutionStatus.FAILED, ExecutionStatus.LIMITED)
+        calls.resumed = ResumedCalls(
+            past.calls, effect_of=self.effect_of, unknown=unknown, has_failed=has_failed, redact=redact
+        )
         execution = self._new_rerun(past, calls, timeout_s)
         execution.is_rerun = execution.is_recorded = True  # so its end is recorded even if it never begins
         if (planned := past.record.applies) is not None:

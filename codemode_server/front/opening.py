@@ -15,6 +15,7 @@ import queue
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 Definitions = list[dict[str, Any]]
@@ -176,8 +177,9 @@ class Opening:
             answer = {"jsonrpc": "2.0", "method": _ACKNOWLEDGED, "params": {"_meta": meta, **result}}
         else:
             answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
-        self._streams.sent.write(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-        self._streams.sent.flush()
+        with suppress(BrokenPipeError):  # the host is gone, as the end of its input says
+            self._streams.sent.write(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+            self._streams.sent.flush()
         self._answered_keys.append(_answer_key(answer))
 
     def _result(self, message: dict[str, Any]) -> dict[str, Any] | None:

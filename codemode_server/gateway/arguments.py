@@ -17,9 +17,11 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import SchemaReader
+from codemode_server.catalog.returns import declared_result, is_vague
 from codemode_server.domain.errors import InvalidArguments
+from codemode_server.domain.ids import JsonValue
 from codemode_server.gateway.fitted_arguments import fitted_arguments
-from codemode_server.gateway.schema_errors import in_words, quoted
+from codemode_server.gateway.schema_errors import form_of, in_words, quoted
 from codemode_server.sandbox.guest.similar_names import similar_name
 
 _MAX_CHECKED_BYTES = 256 * 1024
@@ -94,13 +96,29 @@ def _takes(tool: Tool) -> str:
     return "It takes " + ", ".join(names[:25]) + (", …" if len(names) > 25 else "") + "."
 
 
-def _schema_problems(tool: Tool, arguments: dict[str, Any], *, beside_others: bool = False) -> list[str]:
+def declared_form(tool: Tool) -> str:
+    """The result that the tool declares, as programs see it, in a few words; empty if it declares none."""
+    schema = tool.definition.output_schema
+    if schema is None or is_vague(tool.definition):
+        return ""
+    return form_of(SchemaReader(schema).flat(declared_result(tool.definition)[0]))
+
+
+def result_problem(tool: Tool, result: JsonValue) -> str:
+    """Why this is no result that the tool declares; empty if it is one, or none is declared."""
+    if not declared_form(tool):
+        return ""
+    whole = {"result": result} if declared_result(tool.definition)[1] else result
+    return "; ".join(_schema_problems(tool, whole, is_result=True)[:_MAX_PROBLEMS])
+
+
+def _schema_problems(tool: Tool, value: Any, *, beside_others: bool = False, is_result: bool = False) -> list[str]:
     try:
-        validator = _validator(tool)
-        errors = validator.evolve(format_checker=_Deadline(_MAX_CHECKING_SECONDS)).iter_errors(arguments)
+        validator = _validator(tool, is_result=is_result)
+        errors = validator.evolve(format_checker=_Deadline(_MAX_CHECKING_SECONDS)).iter_errors(value)
         if beside_others:
             errors = (error for error in errors if list(error.absolute_schema_path)[:1] == ["properties"])
-        reader = SchemaReader(tool.input.schema)
+        reader = SchemaReader(validator.schema)
         return list(dict.fromkeys(in_words(error, reader) for error in _first(errors, _MAX_PROBLEMS + 1)))
     except Exception:  # noqa: BLE001 - a hostile schema can break the validator; the call is sent unchecked then
         return []
@@ -131,10 +149,11 @@ _Check = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
 
 @lru_cache(maxsize=256)
-def _validator(tool: Tool) -> Any:
+def _validator(tool: Tool, *, is_result: bool) -> Any:
     from referencing import Registry
 
-    return _checker()(tool.input.schema, registry=Registry())
+    schema = tool.definition.output_schema if is_result else tool.input.schema
+    return _checker()(schema, registry=Registry())
 
 
 @lru_cache(maxsize=1)

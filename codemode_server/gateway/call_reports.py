@@ -72,6 +72,9 @@ class CallReports:
             elif isinstance(decision, Allow):
                 said = f"sent a second time, since call {earlier} of the earlier run got no answer"
                 event.calls.messages.append(f"{title}: {said}")
+            else:
+                said = f"not sent again; call {earlier} of the earlier run got no answer, and may have happened"
+                event.calls.messages.append(f"{title}: {said}")
 
 
 def _report_restart(event: CallEnded) -> None:

@@ -135,7 +135,10 @@ class CallPipeline:
             self._publish_end(attempt, CallOutcome(CallStatus.INVALID, attempt.milliseconds, error=str(error)))
             raise
         except BaseException:
-            await self._end(attempt, CallStatus.CANCELLED, error="the program ended before the answer")
+            may_have_acted = attempt.is_recorded and attempt.target.effect is not Effect.READS
+            unknown = f"; whether tool {attempt.target.raw_name!r} acted is not known" if may_have_acted else ""
+            text = f"no answer before the program stopped waiting{unknown}"
+            await self._end(attempt, CallStatus.CANCELLED, error=text)
             raise
         status = CallStatus.FAILED if result.marked_error else CallStatus.SUCCEEDED
         status = CallStatus.CAPTURED if isinstance(attempt.decision, Capture) else status

@@ -7,7 +7,8 @@ concurrent calls:
   an error does not say that nothing was done. Only a reading that failed last is sent again, since it may be what
   ended the program.
 * A call that was sent and whose outcome is not known is sent again if it only reads. Of others a person, or
-  `approvals.unknown`, says that it arrived, or that it is sent again, or gives it up; the first is recorded.
+  `approvals.unknown`, says that it arrived, or that it is sent again, or gives it up; the first is recorded, and
+  holds until the program fails.
 * A call that was never sent (refused, invalid, waiting for a person) counts as not recorded.
 * A call that is not recorded is new, and is sent. But if it may change something, and the program has not yet made
   again all calls of its earlier run that may have changed something, then it departs from that run: it may be one of
@@ -70,13 +71,16 @@ class ResumedCalls:
         effect_of: Callable[[str, str], Effect],
         unknown: UnknownPolicy,
         is_closed: bool = False,
+        has_failed: bool = False,
         redact: Callable[[str], str] = str,
     ) -> None:
         """`effect_of`: by the raw names of server and tool. `is_closed`: nothing is sent, so a call without a record
-        fails. `redact` masks secrets in what a person is shown."""
+        fails. `has_failed`: the program did, perhaps by what a person entered. `redact` masks secrets in what a person
+        is shown."""
         self._effect_of = effect_of
         self._unknown = unknown
         self.is_closed = is_closed
+        self._asks_again = has_failed and unknown == "ask"
         self._redact = redact
         self.order = AnswerOrder(records)
         self._survived: set[int] = set()
@@ -114,7 +118,8 @@ class ResumedCalls:
         if record is None:
             return Deny("the journal has no such call, and a replay sends none") if self.is_closed else decided
         outcome = record.outcome
-        if outcome is None or outcome.status in _UNKNOWN:
+        is_doubted = self._asks_again and isinstance(record.decision, Recorded)
+        if outcome is None or outcome.status in _UNKNOWN or is_doubted:
             return self._of_unknown(call, record, effect, decided)
         is_repeatable = effect is Effect.READS and not self.is_closed
         if is_repeatable and outcome.status is CallStatus.FAILED and record.call.seq not in self._survived:
@@ -129,7 +134,8 @@ class ResumedCalls:
         if effect is Effect.READS and not self.is_closed:
             return decided
         self.unanswered[call.seq] = record.call.seq
-        reason = f"call {record.call.seq} of the earlier run sent this, and it is not known whether it arrived"
+        did = "was taken as arrived, and the program failed" if isinstance(record.decision, Recorded) else "sent this"
+        reason = f"call {record.call.seq} of the earlier run {did}, and it is not known whether it arrived"
         match "fail" if self.is_closed else self._unknown:
             case "fail":
                 return Deny(reason, "" if self.is_closed else "With approvals.unknown: ask, the user decides.")

@@ -164,7 +164,7 @@ def _is_another_kind(problems: list[Any]) -> bool:
     return any(problem.validator == "type" and len(problem.relative_path) == 0 for problem in problems)
 
 
-def _form(option: dict[str, Any]) -> str:
+def form_of(option: dict[str, Any]) -> str:
     """An alternative in a few words: its JSON type, and what an object requires."""
     keys = required_of(option) or list(properties_of(option))
     if not option.get("type") and "const" in option:
@@ -177,7 +177,7 @@ def _form(option: dict[str, Any]) -> str:
 
 
 def _forms(options: list[dict[str, Any]]) -> str:
-    return " | ".join(dict.fromkeys(map(_form, options[:6]))) + (" | …" if len(options) > 6 else "")
+    return " | ".join(dict.fromkeys(map(form_of, options[:6]))) + (" | …" if len(options) > 6 else "")
 
 
 def _one_of(values: list[str]) -> str:

@@ -173,7 +173,9 @@ try:
 except ToolError as error:
     said = error.message
 {ONCE_BROKEN}str(said)"""
-SEVEN, NOTHING = (ApprovalAnswer(True, AnswerScope.ARRIVED, channel="command", result=it) for it in (7, None))
+SEVEN, NOTHING, TEXT = (
+    ApprovalAnswer(True, AnswerScope.ARRIVED, channel="command", result=it) for it in (7, None, "r")
+)
 AGAIN, GIVE_UP = (ApprovalAnswer(it, channel="command") for it in (True, False))
 
 
@@ -181,41 +183,56 @@ AGAIN, GIVE_UP = (ApprovalAnswer(it, channel="command") for it in (True, False))
     ("given", "value", "entries", "said"),
     [
         (SEVEN, "7", 1, "not sent again; taken as arrived, with the result 7: the user says that it arrived"),
-        (NOTHING, "None", 1, "not sent again; taken as arrived, with the result null"),
+        ((NOTHING, TEXT, SEVEN), "7", 1, "not sent again; taken as arrived, with the result 7"),
+        (
+            (NOTHING,) * 5,
+            "entered no result that fits: an integer",
+            1,
+            "not sent again; call 1 of the earlier run got no",
+        ),
         (
             AGAIN,
             "nor reported progress for 1 s",
             2,
             "sent a second time, since call 1 of the earlier run got no answer",
         ),
-        (GIVE_UP, "the user gave it up", 1, ""),
+        (GIVE_UP, "the user gave it up", 1, "not sent again; call 1 of the earlier run got no answer"),
         ("retry", "nor reported progress for 1 s", 2, "sent a second time"),
         ("skip", "None", 1, "not sent again; taken as arrived, with the result null: approvals.unknown: skip; call 1"),
-        ("fail", "approvals.unknown: ask", 1, ""),
+        ("fail", "approvals.unknown: ask", 1, "not sent again; call 1 of the earlier run got no answer"),
     ],
 )
 async def test_a_person_or_the_setting_decides_about_a_write_without_an_answer_and_the_model_reads_how(
-    tmp_path: Path, given: ApprovalAnswer | str, value: str, entries: int, said: str
+    tmp_path: Path, given: ApprovalAnswer | tuple[ApprovalAnswer, ...] | str, value: str, entries: int, said: str
 ) -> None:
     unknown = {"unknown": given} if isinstance(given, str) else {}
     async with product(tmp_path, server={"timeout": 1}, approvals={"browser": "never", **unknown}) as one:
         name = await one.broken(UNANSWERED)
-        answer, asked = await one.resume_answering(name, *([] if isinstance(given, str) else [given]))
+        given = (given,) if isinstance(given, ApprovalAnswer) else given
+        answer, asked = await one.resume_answering(name, *([] if isinstance(given, str) else given))
         assert value in answer.value
         notes = [line for line in answer.content.get("notes", ()) if 'diary.write_and_wait(text="a"): ' in line]
-        assert [said in line for line in notes] == [True] * bool(said)
+        assert [said in line for line in notes] == [True]
         assert one.diary() == ["a"] * entries
         assert all(it.question.reads == ("diary.count()",) for it in asked)
+        assert [it.question.result for it in asked[:2]] == [
+            "an integer",
+            "an integer (not accepted: 'result' must be an integer, not null)",
+        ][: len(asked)]
 
 
-async def test_a_write_that_was_given_up_is_asked_about_again_and_one_that_arrived_is_not(shared: Resumable) -> None:
+async def test_a_write_without_an_answer_is_asked_about_again_until_the_program_does_not_fail(
+    shared: Resumable,
+) -> None:
     """Whatever the person says once: the program can still be resumed to its end."""
     name = await shared.broken("write_and_wait(text='a')\nif not os.path.exists('/workspace/end'):\n    1 / 0\n'end'")
-    for given in (GIVE_UP, GIVE_UP, SEVEN):
+    for given in (GIVE_UP, GIVE_UP, SEVEN, SEVEN):
         _, (asked,) = await shared.resume_answering(name, given)
         assert "not known whether it arrived" in asked.question.reason
     await shared.host.run("open('/workspace/end', 'w').close()")
-    assert (await shared.resume(name)).value == "end"
+    answer, (asked,) = await shared.resume_answering(name, SEVEN)
+    assert answer.value == "end"
+    assert "was taken as arrived, and the program failed" in asked.question.reason
     await shared.host.run("import os\nos.remove('/workspace/end')")
     assert shared.diary() == ["a"]
 

@@ -245,18 +245,18 @@ async def test_a_call_that_says_the_same_as_a_refused_one_is_refused_without_a_q
         await channel.wait_for(2)  # which holds for one call
 
 
-async def test_equal_calls_that_wait_at_once_share_a_refusal(store: Store) -> None:
+async def test_equal_calls_at_once_are_asked_about_one_by_one_and_share_a_refusal(store: Store) -> None:
     channel, calls = Channel(), execution()
     async with asking(store, channel) as it:
-        for owner in ("ada", "ada", "bob"):
+        for owner in ("Zo\u00eb", "Zoe\u0308", "Zo\u00eb", "bob"):
             it.begin(calls, call(calls, owner=owner))
-        await channel.wait_for(3)
-        channel.answer(0, NO)
-        first, second = await settled(it, 2)
-        assert isinstance(first, Deny)
-        assert isinstance(second, Deny)
+        await channel.wait_for(2)
         await anyio.wait_all_tasks_blocked()
-        assert len(it.decisions) == 2, "the control: a refusal says nothing about another call"
+        assert len(channel.asked) == 2, "the control: another call does not wait"
+        channel.answer(next(at for at, one in enumerate(channel.asked) if "bob" not in str(one.question)), NO)
+        assert all(isinstance(one, Deny) for one in await settled(it, 3))
+        await anyio.wait_all_tasks_blocked()
+        assert len(it.decisions) == 3, "the control: a refusal says nothing about another call"
 
 
 @pytest.mark.parametrize("outlives", [True, False])

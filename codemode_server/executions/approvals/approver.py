@@ -27,8 +27,9 @@ from codemode_server.domain.principals import Principal
 from codemode_server.executions.approvals.message import commands_of
 from codemode_server.executions.approvals.patterns import covers, spelling_of
 from codemode_server.executions.approvals.question import ProgramTexts, definition_digest, done_so_far, question_of
+from codemode_server.gateway.arguments import result_problem
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.targets import CallTarget
+from codemode_server.gateway.targets import CallTarget, ToolTarget
 from codemode_server.off_loop import is_large, run_sized
 
 
@@ -82,6 +83,8 @@ MAX_REFUSALS = 10
 """Questions of one program that the person refuses; then its further calls are refused without a question."""
 MAX_OPEN = 50
 """Questions of all programs that are open at once; further calls wait."""
+_MAX_RESULTS = 5
+"""Results that don't fit which are entered for one call; a host may answer by itself."""
 _LOOK_SECONDS = 0.5
 """How often answers of other processes are looked for while a question is open."""
 _SCOPES = {
@@ -146,18 +149,27 @@ class PersonApprover:
     async def approve(
         self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask, on_question: Callable[[], None]
     ) -> ApprovalDecision:
-        async with calls.approvals.places, self._places:
+        spelling = await run_sized(is_large(call.arguments), spelling_of, call, target)
+        async with calls.approvals.asking[spelling], calls.approvals.places, self._places:
             if calls.approvals.refused >= MAX_REFUSALS:
                 return Deny(f"the user has refused {MAX_REFUSALS} calls of this program, and is not asked any more")
             approval = await self._approval(calls, call, target, ask)
-            spelling = await run_sized(is_large(call.arguments), spelling_of, call, target)
             known = await self._remembered(approval) or await self._refused_before(calls, approval, spelling)
             if known is not None:
                 return _decision(calls, known, is_repeated=True)
-            on_question()
-            approval = await self.store.ask(approval)
-            calls.approvals.questions[call.seq] = commands_of(approval)
-            return await self._asked(calls, _Open(approval, spelling, calls))
+            form = approval.question.result
+            for _ in range(_MAX_RESULTS):
+                approval = await self.store.ask(approval)
+                calls.approvals.questions[call.seq] = commands_of(approval)
+                on_question()
+                decision = await self._asked(calls, _Open(approval, spelling, calls))
+                if not (problem := _result_problem(target, decision)):
+                    return decision
+                await self.store.withdraw(approval.approval_id, is_answered=True)
+                question = replace(approval.question, result=f"{form} (not accepted: {problem})")
+                approval = replace(approval, approval_id=_new_id(), question=question, answer=None)
+            said = f"the user says that it arrived, and entered no result that fits: {form}"
+            return Deny(said, "Tell the user; a later resume asks them again.")
 
     async def _approval(self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask) -> Approval:
         texts, now = self.texts_of(calls.execution_id), self.clock()
@@ -169,7 +181,7 @@ class PersonApprover:
         if self.write_rule is None or not calls.context.is_local:  # the configuration is not theirs
             question = replace(question, rule=None)
         return Approval(
-            ApprovalId(f"a{secrets.token_hex(4)}"),
+            _new_id(),
             calls.execution_id,
             calls.context.principal,
             calls.context.session.session_id,
@@ -206,9 +218,8 @@ class PersonApprover:
             self._has_open.set()
             try:
                 # An answer that covers it may have come while it was stored.
-                refusals = calls.approvals.refusals
-                if (known := await self._remembered(approval) or refusals.get(one.spelling)) is not None:
-                    await self._settle_covered(known, one.spelling)
+                if (known := await self._remembered(approval)) is not None:
+                    await self._settle_covered(known)
                 else:
                     await self._ask_everywhere(calls, one)
             finally:
@@ -262,14 +273,13 @@ class PersonApprover:
         one.approval = answered
         one.note_refusal()
         one.is_settled.set()
-        await self._settle_covered(answered, one.spelling)
+        await self._settle_covered(answered)
 
-    async def _settle_covered(self, given: Approval, spelling: str) -> None:
+    async def _settle_covered(self, given: Approval) -> None:
         if given.answer is None:
             return
         for other in [it for it in self._open.values() if not it.is_settled.is_set()]:
-            is_same = (it := other.approval).execution_id == given.execution_id and other.spelling == spelling
-            if not covers(given, it) and not (is_same and given.answer.is_refusal):
+            if not covers(given, other.approval):
                 continue
             answer = replace(given.answer, scope=AnswerScope.CALL, reason="")
             stored = await self.store.answer(other.approval.approval_id, answer)
@@ -309,6 +319,17 @@ class PersonApprover:
             one = self._open.get(answered.approval_id)
             if one is not None and not one.is_settled.is_set():
                 await self._settle(one, answered)
+
+
+def _new_id() -> ApprovalId:
+    return ApprovalId(f"a{secrets.token_hex(4)}")
+
+
+def _result_problem(target: CallTarget, decision: ApprovalDecision) -> str:
+    """Why the program can't have the result that a person entered; empty if it can."""
+    if isinstance(decision, Recorded) and isinstance(target, ToolTarget) and not target.is_raw:
+        return result_problem(target.tool, decision.outcome.result)
+    return ""
 
 
 def _decision(calls: ExecutionCalls, approval: Approval, *, is_repeated: bool = False) -> ApprovalDecision:

@@ -30,6 +30,7 @@ MAX_PATTERN_CHARACTERS = 200
 """An answer for the session is offered only if all that it covers can be shown."""
 _MAX_RULE_CHARACTERS = 160
 _ARGUMENTS_BUDGET = 560
+_ANY_RESULT = "the result that you enter, or None"
 _COMPUTED = "none names this tool, so the program computes what it calls"
 
 
@@ -145,8 +146,9 @@ def _details(asked: Question, widths: Sequence[int], budgets: Sequence[int | Non
 
 def _scopes(asked: Question, longest: int, longest_rule: int) -> list[str]:
     if asked.is_unanswered:
+        result = f"the result that you enter: {one_line(asked.result, 200)}" if asked.result else _ANY_RESULT
         return [
-            "“It arrived”: it is not sent; the program gets the result that you enter, or None.",
+            f"“It arrived”: it is not sent; the program gets {result}.",
             "“Send it again”: if it did arrive, it happens twice. “Give up”: it fails; a later resume asks again.",
         ]
     session = [] if asked.pattern is None else [f"“In this session” covers: {pattern_text(asked, longest)}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,7 +49,8 @@ def covers(given: Approval, other: Approval) -> bool:
 
 
 def spelling_of(call: ToolCall, target: CallTarget) -> str:
-    """Equal for calls that say the same: in another order of keys, with 1 for 1.0, a default or null left out."""
+    """Equal for calls that say the same: in another order of keys, with 1 for 1.0, another form of
+    Unicode, a default or null left out."""
     schema = target.tool.definition.input_schema if isinstance(target, ToolTarget) else {}
     return json.dumps([call.server, call.tool, _plain(call.arguments, schema)], sort_keys=True, default=str)
 
@@ -62,6 +64,8 @@ def _plain(value: Any, schema: Any) -> Any:
         return {name: _plain(it, own) for name, it, own in members if not _is_default(it, own)}
     if isinstance(value, list):
         return [_plain(it, schema.get("items")) for it in value]
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -21,6 +21,7 @@ from codemode_server.domain.tools import Effect
 from codemode_server.executions.approvals.message import MAX_PATTERN_CHARACTERS, pattern_text, value_text
 from codemode_server.executions.approvals.patterns import always_rule, default_pattern
 from codemode_server.executions.preflight.reading import Reading, read
+from codemode_server.gateway.arguments import declared_form
 from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls
 from codemode_server.gateway.targets import CallTarget, ToolTarget, title_of
 from codemode_server.text import escaped, first_lines
@@ -136,6 +137,7 @@ def question_of(
         rule=always_rule(config.settings, target, ask),
         is_unanswered=ask.is_unanswered,
         reads=tuple(map(_line, reads_of(arguments, target))) if ask.is_unanswered else (),
+        result=declared_form(target.tool) if ask.is_unanswered and isinstance(target, ToolTarget) else "",
     )
     is_shown = len(pattern_text(question, MAX_PATTERN_CHARACTERS + 1)) <= MAX_PATTERN_CHARACTERS
     return question if is_shown else replace(question, pattern=None)

@@ -166,7 +166,9 @@ class PersonApprover:
                 if not (problem := _result_problem(target, decision)):
                     return decision
                 await self.store.withdraw(approval.approval_id, is_answered=True)
-                question = replace(approval.question, result=f"{form} (not accepted: {problem})")
+                question = replace(
+                    approval.question, result=f"{form} (not accepted: {self.config.redactor.text(problem)})"
+                )
                 approval = replace(approval, approval_id=_new_id(), question=question, answer=None)
             said = f"the user says that it arrived, and entered no result that fits: {form}"
             return Deny(said, "Tell the user; a later resume asks them again.")

@@ -97,7 +97,7 @@ async def test_an_optional_field_of_the_wrong_type_costs_nothing(optional: dict[
     assert (found.left_out, found.problems) == ({}, ())
 
 
-@pytest.mark.parametrize("said", [["a", "b"], {"a": {}, "b": {}}])
+@pytest.mark.parametrize("said", [["a", "b"], {"a": {}, "b": {}}, '[{"name": "a"}, {"name": "b"}]'])
 @pytest.mark.parametrize("key", ["tools", "toolResult"])
 async def test_the_tools_of_a_listing_may_stand_in_an_object_or_be_all_of_it(key: str, said: Any) -> None:
     """`toolResult` stands for a result that is no object."""

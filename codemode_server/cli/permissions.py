@@ -50,13 +50,14 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _explain(known: KnownTools, parsed: argparse.Namespace) -> int:
     arguments = None if parsed.args is None else arguments_of(parsed.args, "--args")
-    code = 0 if known.has_server(parsed.call.partition("/")[0]) else 1
+    call = parsed.call if "/" in parsed.call else parsed.call.replace(".", "/", 1)
+    named = known.subject(call, parsed.effect)
+    code = 0 if named.is_known else 2 if known.has_server(call.partition("/")[0]) else 1
     if not parsed.json:
-        show(known.explanation(parsed.call, arguments, parsed.effect, parsed.session))
+        show(known.explanation(call, arguments, parsed.effect, parsed.session))
         return code
-    named = known.subject(parsed.call, parsed.effect)
     decided = known.explain(named, arguments, known.other_steps(named, parsed.session))
-    about = {"call": parsed.call, "is_known": named.is_known, "as_of": "last run"}
+    about = {"call": call, "is_known": named.is_known, "as_of": "last run"}
     show(masked(json.dumps(about | decided.as_json() | known.about(named), indent=2), known.loaded))
     return code
 

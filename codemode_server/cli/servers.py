@@ -36,14 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_list(parsed: argparse.Namespace) -> int:
     loaded = load(config_file(parsed), resolve=False)
-    if loaded.unused_file:
-        announce(loaded.unused_file)
     rows = [("server", "kind", "state")]
     for name, server in loaded.settings.servers.items():
         kind = "stdio" if server.command is not None else server.transport
         rows.append((one_line(name, _MAX_CHARACTERS), kind, "enabled" if server.enabled else "disabled"))
     rows += [(one_line(name, _MAX_CHARACTERS), "-", "invalid") for name in loaded.invalid_servers]
     none = f"there are no servers in {loaded.path or 'any file'}; {HOW_TO_ADD}"
+    if loaded.unused_file:
+        announce(loaded.unused_file)
+        none = f"no servers are in use: {loaded.unused_file}"
     show("\n".join(table(rows)) if len(rows) > 1 else none)
     for error in loaded.server_errors:
         announce(error)

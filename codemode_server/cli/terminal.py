@@ -73,7 +73,7 @@ def configuration(parsed: argparse.Namespace, *, require_trust: bool = True, res
     """The configuration of a command, read as `load` says. Tells the person if hosts do not use that file."""
     loaded = load(config_file(parsed), require_trust=require_trust, resolve=resolve)
     if not loaded.is_trusted:
-        announce(f"{loaded.path} is not trusted, so no host uses it; what follows is about it all the same")
+        announce(f"{loaded.path} is not trusted: used only where --config names it; what follows is about it")
     return loaded
 
 

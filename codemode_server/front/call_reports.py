@@ -11,7 +11,7 @@ from typing import Any
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.execution_calls import CallReport
-from codemode_server.text import clean_line, first_lines
+from codemode_server.text import clean_line, first_few, first_lines
 
 _ONE_BY_ONE = 8
 """Up to so many calls are listed one by one. After a failure, of more calls only the last that may write; if none may,
@@ -119,6 +119,17 @@ def _numbers(numbers: list[int]) -> str:
     return ", ".join(
         first_lines([str(it[0]) if len(it) == 1 else f"{it[0]}-{it[-1]}" for it in ranges], _MAX_RANGES, "…")
     )
+
+
+def replayed(reports: Sequence[CallReport]) -> list[str]:
+    """A line on the calls of a resumed program that were not sent again; none of other programs."""
+    those = [it for it in reports if it.is_replayed]
+    if not those:
+        return []
+    called = first_few([f"{tool} x{n}" for tool, n in Counter(f"{it.server}.{it.tool}" for it in those).items()], 3)
+    one = f"call {those[0].seq} ({those[0].server}.{those[0].tool}) was"
+    many = f"{len(those):,} calls ({called}) were"
+    return [f"[resumed: {one if len(those) == 1 else many} answered from the first run, not sent again]"]
 
 
 def _status(report: CallReport) -> str:

@@ -56,12 +56,13 @@ INVENTED = Example(
 """Used if no tool of the user fits."""
 
 
-def example_of(tools: Iterable[Tool]) -> Example:
-    """An example with the tool that shows most; among equals the first. Only tools that declare to read are used."""
+def example_of(tools: Iterable[Tool], was_used: Callable[[Tool], bool] = lambda _: False) -> Example:
+    """An example with a tool `was_used` with arguments, else the one that shows most; among equals the first. Only
+    tools that declare to read are in it."""
     fitting = [tool for tool in islice(tools, _MAX_CANDIDATES) if tool.effect is Effect.READS and _call(tool)]
     if not fitting:
         return INVENTED
-    chosen = max(fitting, key=lambda tool: (_gives_list(tool), "=" in _call(tool)))
+    chosen = max(fitting, key=lambda it: ("=" in _call(it) and was_used(it), _gives_list(it), "=" in _call(it)))
     last = '{"count": len(found), "first": found[:3]}' if _gives_list(chosen) else "str(found)[:500]"
     program = f"{chosen.import_line}\nfound = {_call(chosen)}\n{last}"
     return Example(chosen.path.removeprefix("/"), program)
@@ -112,7 +113,9 @@ def listing_of(
         return Listing()
     names = _joined([offer.server.name for offer in offers], min(_NAMES_CHARACTERS, budget_tokens))
     left = budget_tokens - 2 * estimate_tokens(names)  # in the instructions and one of the descriptions
-    example = example_of(tool for _, tool in _in_order(offers))
+    used = {ToolName(offer.server.name, name) for offer in offers for name in offer.uses}
+    tools = (tool for _, tool in _in_order(offers))
+    example = example_of(tools, lambda it: ToolName(it.server, it.name) in used)
     example = Example(redact(example.path), redact(example.program))
     return Listing(redact(names), redact(_fill(offers, left)), example)
 

@@ -66,7 +66,8 @@ _REMARKS = {
 """Fields of the structured content that hold lines → the label of such a line in the text, in the order of the text.
 Errors that came as normal results stand first: they matter more than any other remark."""
 _OURS = (
-    r"\[(?:cut|shown|hint|warning|note|dry run|held back|call|[\d,]+ calls|stored|took|to go on|(?:saved|cost) ≈\d+)\b"
+    r"\[(?:cut|shown|hint|warning|note|dry run|held back|call|[\d,]+ calls|stored|took|to go on|resumed"
+    r"|(?:saved|cost) ≈\d+)\b"
 )
 _IMITATION = re.compile(
     rf"^(?=(?:output|stderr|value|value \(repr\)|error|calls|plan)\b[^\n]{{0,80}}:$|{_OURS})", re.MULTILINE
@@ -109,7 +110,7 @@ def _success(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
     is_whole = not any("the whole value" in line for line in cut)
     if has_value and is_whole and isinstance(stored, Item) and estimate_tokens(texts["value"]) >= _NAMED_FROM_TOKENS:
         remarks.append(f"[stored as {_expression(stored)}]")
-    remarks = [*plan_lines(execution), *remarks, *_duration(execution)]
+    remarks = [*call_reports.replayed(execution.calls.reports), *plan_lines(execution), *remarks, *_duration(execution)]
     return _lay_out(texts, remarks, is_repr=execution.outcome.value_form == "repr"), content
 
 
@@ -299,6 +300,9 @@ def _how_to_go_on(execution: Execution) -> list[str]:
         is_repeatable = ended_by.effect is Effect.READS and ended_by.status is CallStatus.FAILED
         otherwise = f"; only if the cause is outside of it, and mended: {resume}" if is_repeatable else ""
         return [f"[to go on: send a corrected program{otherwise}]"]
+    command = execution.calls.approvals.questions.get(ended_by.seq) if ended_by is not None else None
+    if command and "the user refused it" in message:
+        return [f"[to go on only if the user changes their mind ({command}): {resume}]"]
     return [f"[to go on once the cause is mended: {resume}; no call that was answered is sent again]"]
 
 

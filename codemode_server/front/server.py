@@ -271,8 +271,9 @@ def _checked(spec: MetaToolSpec[Any], arguments: dict[str, Any]) -> ToolArgument
             raise MetaToolError(f"{name}: {problem}. It takes {spec.parameters}.")
     fields = spec.arguments.model_fields
     known = list(fields)
-    # Some models fill in every argument: an optional one that is empty, null or 0 counts as not given.
-    few = {it: arguments[it] for it in known if it in arguments and (arguments[it] or fields[it].is_required())}
+    # Some models fill in every argument: an optional one that is empty, null, "null", "None" or 0 counts as not given.
+    nothing = {it for it, given in arguments.items() if not given or given in ("null", "none", "None")}
+    few = {it: arguments[it] for it in known if it in arguments and (it not in nothing or fields[it].is_required())}
     few |= islice(((field, value) for field, value in arguments.items() if field not in fields), _MAX_UNKNOWN)
     try:
         checked: ToolArguments = spec.arguments.model_validate(few)

@@ -1,6 +1,7 @@
 """Finds resources and templates for a query, beside the tools and without a part in their ranking.
 
-A resource matches if it has most of the query's words, one of them at least in its name, title or URI.
+A resource matches if it has most of the query's words, one of them at least in its name, title or URI; or all of
+several words in its description.
 """
 
 from __future__ import annotations
@@ -55,11 +56,10 @@ def resource_json(resource: Resource, refusal: Refusal | None) -> dict[str, Any]
 
 
 def _matches(server: Server, asked: list[str]) -> Iterable[tuple[float, Resource]]:
-    numbers = {number for stem in asked for number, is_named in _holders(server.resources).get(stem, ()) if is_named}
     hits = [dict(_holders(server.resources).get(stem, ())) for stem in asked]
-    for number in numbers:
+    for number in set[int]().union(*hits):
         found = [by_number[number] for by_number in hits if number in by_number]
-        if len(found) >= _MIN_SHARE * len(asked):
+        if len(found) >= _MIN_SHARE * len(asked) if any(found) else len(found) == len(asked) > 1:
             yield sum(_NAME_WEIGHT if is_named else 1.0 for is_named in found), server.resources.all[number]
 
 

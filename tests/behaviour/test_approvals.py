@@ -4,6 +4,7 @@ of the protocol.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -142,6 +143,24 @@ async def test_an_answer_for_the_program_covers_calls_that_wait_already_and_late
         asked = len(person.seen)
         await it.host.run(CREATE + create("of another program"))
         assert len(person.seen) == asked + 1
+
+
+async def test_a_refused_program_goes_on_once_the_user_has_changed_their_mind(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer says how, and which calls the resumed program did not send again; nothing else is asked."""
+    monkeypatch.setattr(approvals, "person_confirms", lambda page, question: True)
+    person = choosing(ONCE, NO, NO)
+    async with connected(app, person) as it:
+        refused = await it.host.run(CREATE + create("first") + "\n" + create("second"))
+        assert "the user refused it (asked because: issues are public)" in refused.error["message"]
+        way = r"only if the user changes their mind \(codemode-server (approvals approve \w+)\): .*resume=\"(\w+)\""
+        (command, name), *_ = re.findall(way, refused.text)
+        arguments = [*command.split(), "--config", str(app.loaded.path)]
+        assert await anyio.to_thread.run_sync(main, arguments) == 0
+        resumed = await it.host.call("execute_code", resume=name, apply="null", code="None")
+        assert "[resumed: call 1 (github.create_issue) was answered from the first run, not sent again]" in resumed.text
+        assert (titles(it.host), len(person.seen)) == (["first", "second"], 2)
 
 
 async def test_an_answer_for_the_session_covers_what_fits_the_shown_pattern_and_nothing_else(app: App) -> None:

@@ -338,7 +338,7 @@ class TestATrustedFolder:
     def test_until_it_is_trusted_each_command_names_the_file_that_it_means(self, machine: Machine) -> None:
         here = machine.project / "upstream.yaml"
         machine.run("permissions", "explain", "a/b")
-        assert f"{here} is not trusted, so no host uses it" in machine.errors
+        assert f"{here} is not trusted: used only where --config names it" in machine.errors
         machine.run("add", "mine", "--no-test", "--", "x")
         machine.run("list")
         assert "mine" in machine.output

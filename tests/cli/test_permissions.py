@@ -110,7 +110,8 @@ def test_the_rule_that_decides_is_printed_with_those_before_it(
 @pytest.mark.parametrize(
     ("call", "code", "told"),
     [
-        ("github/get-isue", 0, "no tool github/get-isue in the last list of github; did you mean get-issue?"),
+        ("github/get-isue", 2, "no tool github/get-isue in the last list of github; did you mean get-issue?"),
+        ("github.get-isue", 2, "no tool github/get-isue in the last list of github; did you mean get-issue?"),
         ("githb/get-issue", 1, "no server githb; did you mean github?"),
     ],
 )

@@ -30,7 +30,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "list_dir": {"path": {"type": "string", "default": "/"}},
     "read_tool": {"path": {"type": "string"}},
     "search_tools": {
-        "query": {"type": "string"},
+        "query": {"type": "string", "default": ""},
         "detail_level": {
             "type": "string",
             "enum": ["name_only", "with_description", "full", "scaffold"],
@@ -49,7 +49,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 60.0},
     },
 }
-REQUIRED = {"read_tool": ["path"], "search_tools": ["query"]}
+REQUIRED = {"read_tool": ["path"]}
 STRUCTURED = definitions(Settings.model_validate({"results": {"structured_content": True}}))
 
 
@@ -153,19 +153,19 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         "search_tools",
         {"query": "x", "limit": 1_000},
         "search_tools: 'limit': input should be less than or equal to 100. "
-        "It takes query, detail_level?, server?, effect?, limit?.",
+        "It takes query?, detail_level?, server?, effect?, limit?.",
     ),
     (
         "search_tools",
         {"query": "x", "detail_level": "everything"},
         "search_tools: 'detail_level': input should be 'name_only', 'with_description', 'full' or 'scaffold'. "
-        "It takes query, detail_level?, server?, effect?, limit?.",
+        "It takes query?, detail_level?, server?, effect?, limit?.",
     ),
     (
         "search_tools",
         {"query": "x", "effect": "breaks"},
         "search_tools: 'effect': input should be 'reads', 'writes' or 'destroys'. "
-        "It takes query, detail_level?, server?, effect?, limit?.",
+        "It takes query?, detail_level?, server?, effect?, limit?.",
     ),
     (
         "execute_code",

@@ -319,6 +319,7 @@ def test_a_resource_is_found_beside_the_tools_and_comes_first_where_no_tool_fits
     text = search("architecture", [docs, GITHUB]).text
     assert text.startswith("resources:\n")
     assert text.endswith("no tool matches")
+    assert search("parts of a program", [docs, GITHUB]).resources, "by its description"
     found = search("architecture of an issue", [docs, GITHUB])
     assert [resource.name for resource, _ in found.resources] == ["architecture.md"]
     assert names(found)[0] == "github.create_issue"

@@ -31,6 +31,7 @@ from codemode_server.gateway.arguments import result_problem
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.targets import CallTarget, ToolTarget
 from codemode_server.off_loop import is_large, run_sized
+from codemode_server.text import clean_line
 
 
 class ApprovalStore(Protocol):
@@ -346,6 +347,9 @@ def _decision(calls: ExecutionCalls, approval: Approval, *, is_repeated: bool = 
         reason = calls.context.redactor.visible(answer.reason)
         said = "the user gave it up" if is_unanswered else "the user refused it"
         said += f": {reason}" if reason else ""
+        asked = approval.question.reason
+        if asked.startswith("rule ") and (why := asked.partition("): ")[2]):
+            said += f" (asked because: {clean_line(why, 100)})"
         if is_unanswered:
             return Deny(said, "Tell the user; a later resume asks them again.")
         if is_repeated:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -22,7 +23,7 @@ _ITS_WORD = BeforeValidator(lambda given: EFFECTS_OF_SETTINGS.get(given, given) 
 
 
 class SearchToolsArguments(ToolArguments):
-    query: Annotated[str, Field(description="What the tool should do, in English; empty lists by name")]
+    query: Annotated[str, Field(description="What the tool should do, in English; empty lists by name")] = ""
     detail_level: Literal["name_only", "with_description", "full", "scaffold"] = "with_description"
     server: str | None = None
     effect: Annotated[Literal["reads", "writes", "destroys"] | None, _ITS_WORD] = None
@@ -50,6 +51,8 @@ async def _search_tools(arguments: SearchToolsArguments, context: ToolContext) -
     )
     names = ", ".join(services.catalog().connecting)
     connecting = f"still connecting: {names}; search again for their tools" if names else ""
+    if names and found.doubt:  # first, since what was asked for may be there
+        found, connecting = replace(found, doubt=f"{connecting}; so far {found.doubt}"), ""
     note = "\n".join(part for part in (found.doubt, found.note, connecting) if part)
     redactor = context.request.redactor
     tools = [{key: redactor.value(value) for key, value in record.items()} for record in found.as_json()]

@@ -52,7 +52,9 @@ def _explain(known: KnownTools, parsed: argparse.Namespace) -> int:
     arguments = None if parsed.args is None else arguments_of(parsed.args, "--args")
     call = parsed.call if "/" in parsed.call else parsed.call.replace(".", "/", 1)
     named = known.subject(call, parsed.effect)
-    code = 0 if named.is_known else 2 if known.has_server(call.partition("/")[0]) else 1
+    server = call.partition("/")[0]
+    is_missing = server in known.catalog.by_name and not named.is_known
+    code = 2 if is_missing else 0 if known.has_server(server) else 1
     if not parsed.json:
         show(known.explanation(call, arguments, parsed.effect, parsed.session))
         return code

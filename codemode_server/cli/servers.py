@@ -42,10 +42,9 @@ def run_list(parsed: argparse.Namespace) -> int:
         rows.append((one_line(name, _MAX_CHARACTERS), kind, "enabled" if server.enabled else "disabled"))
     rows += [(one_line(name, _MAX_CHARACTERS), "-", "invalid") for name in loaded.invalid_servers]
     none = f"there are no servers in {loaded.path or 'any file'}; {HOW_TO_ADD}"
-    if loaded.unused_file:
+    if loaded.unused_file and len(rows) > 1:
         announce(loaded.unused_file)
-        none = f"no servers are in use: {loaded.unused_file}"
-    show("\n".join(table(rows)) if len(rows) > 1 else none)
+    show("\n".join(table(rows)) if len(rows) > 1 else loaded.unused_file or none)
     for error in loaded.server_errors:
         announce(error)
     return 1 if loaded.invalid_servers else 0

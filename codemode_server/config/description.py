@@ -35,7 +35,7 @@ def describe(loaded: LoadedSettings, more_warnings: Sequence[str] = ()) -> str:
     if loaded.path:
         lines.append(f"relative paths: from {loaded.base_dir}")
     if loaded.place and loaded.place.is_in_current_folder:
-        none = "not trusted: used only where --config names it; run `codemode-server trust`"
+        none = "not given: used only where --config names it; run `codemode-server trust`"
         lines.append(f"trust: {'given' if loaded.is_trusted else none}")
     if loaded.expanded_from:
         lines.append(f"variables: {', '.join(sorted(loaded.expanded_from))}")

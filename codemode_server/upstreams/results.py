@@ -150,8 +150,8 @@ def _beside(value: Any, items: list[Any]) -> Reply:
     """A structured value with the files and the text that came with it."""
     files = [block for block in map(_to_block, items) if block["type"] == "file"]
     texts = [text for text in map(text_of, items) if text is not None]
-    if not isinstance(value, dict) and (files or not isinstance(value, list)):
-        return Reply([{"type": "json", "value": value}, *files], "blocks") if files else Reply(value)
+    if not isinstance(value, dict) and files:
+        return Reply([{"type": "json", "value": value}, *files], "blocks")
     beside: dict[str, Any] = {"files": files} if files else {}
     if any(map(str.strip, texts)) and not _says_all(value, texts):
         beside["text"] = "\n".join(texts)
@@ -182,7 +182,7 @@ def _merged(value: JsonValue, files: list[dict[str, Any]], embedded: list[dict[s
     return [*same, *(file for file in embedded if file["at"] not in both)]
 
 
-def _says_all(value: dict[str, Any] | list[Any], texts: list[str]) -> bool:
+def _says_all(value: JsonValue, texts: list[str]) -> bool:
     """True if the texts add nothing to the value: they are its JSON, or one of its strings."""
     read, said = parse_texts(texts, _SCALARS), "\n".join(texts).strip()
     is_field = (isinstance(it, str) and it.strip() == said for it in values_in(value))

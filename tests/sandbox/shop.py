@@ -33,6 +33,7 @@ STUBS = {
     "picture": "def picture() -> Any: ...",
     "documents": "def documents() -> Any: ...",
     "chart": "def chart() -> Any: ...",
+    "count": "def count() -> Any: ...",
 }
 
 
@@ -74,7 +75,7 @@ def _reply(tool: str, given: dict[str, Any]) -> Reply:
             return Reply(_page("by_cursor", {"query": "", **given}))
         case "forbidden":
             raise CallRefused("shop.forbidden is not permitted")
-        case "picture" | "documents" | "chart":
+        case "picture" | "documents" | "chart" | "count":
             return Reply(*BLOCKS[tool])
     return Reply(_page(tool, given))
 
@@ -126,4 +127,5 @@ BLOCKS: dict[str, tuple[Any, Any]] = {
     "picture": ([{"type": "text", "text": "here"}, PICTURE], "blocks"),
     "documents": ([LINK, EMBEDDED], "blocks"),
     "chart": ([{"type": "json", "value": {"width": 3}, "beside": {"files": [PICTURE], "text": "a chart"}}], "blocks"),
+    "count": ([{"type": "json", "value": 42, "beside": {"text": "42, but\nthree days old"}}], "blocks"),
 }

@@ -72,6 +72,11 @@ async def test_what_came_beside_an_object_is_at_hand_and_told(lab: Lab) -> None:
     assert tools.asked[-1] == {"chart": {"width": 3}}, "a tool gets the object alone"
 
 
+async def test_a_text_beside_a_number_is_a_line_of_the_output(lab: Lab) -> None:
+    outcome = await lab.run(f"{HEAD}count() + 1", Shop())
+    assert (outcome.value, outcome.stderr) == (43, "text beside 42: 42, but three days old\n")
+
+
 @pytest.mark.parametrize("code", rows(TABLES["raw"]))
 async def test_raw_gives_the_whole_result_in_every_style(lab: Lab, code: str) -> None:
     expected = {"content": [], "structuredContent": {"owner": "a", "item_id": 1}}

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .calls import Origin
 
 _MAX_PLACEHOLDER_KEY = 60
+_MAX_SAID = 200
+"""Characters of a text beside a value that are shown."""
 
 
 class Text(str):
@@ -269,7 +271,11 @@ def _from_value(value: Any, beside: dict[str, Any], origin: Origin | None) -> An
         made._has_other_files = has_others
     elif isinstance(value, list) and beside:
         made = Blocks(value)
-    else:
+    if "text" in beside and not isinstance(value, dict):  # a dict shows it as a key
+        line = " ".join(beside["text"].split())
+        what = f"a list of {len(value)}" if isinstance(value, list) else repr(value)[:40]
+        sys.stderr.write(f"text beside {what}: {line[:_MAX_SAID]}{'…' if len(line) > _MAX_SAID else ''}\n")
+    if made is value:
         return made
     made._files, made._text = tuple(files), beside.get("text")
     return made

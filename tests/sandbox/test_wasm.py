@@ -160,7 +160,8 @@ async def test_the_copies_of_a_frame_are_bounded_with_the_memory_of_its_program(
         is_over.set()
         watching.join()
         assert (await own.run(one_program("6 * 7"), Tools())).value == 42
-    assert outcome.ending is (Ending.RETURNED if "itself" in way else Ending.LIMITED)
+    # A program that leaves its own interpreter no memory may end that instead.
+    assert outcome.ending in ({Ending.RETURNED} if "itself" in way else {Ending.LIMITED, Ending.DIED})
     assert max(peaks) < 60 + 256 + 8 * 13
 
 

@@ -116,9 +116,9 @@ def call_error(
             f"{what} of server {server!r} needs the user to open an address first, which is in the log of "
             f"codemode-server: {said}"
         )
-    if error.data:
+    if error.data not in (None, "", [], {}):
         data = error.data if isinstance(error.data, str) else json.dumps(error.data, ensure_ascii=False, default=str)
-        message = message if data in message else f"{message}: {data}"
+        message = message if data in message else ": ".join(filter(None, (message, data)))
     return ToolFailed(error_text(message, redactor) or f"{what} failed with code {error.code} and no message")
 
 

@@ -50,6 +50,7 @@ _END_BYTES = 4 * 2**10
 """How much of both ends is searched for the id."""
 _MAX_ERROR_CHARACTERS = 64 * 2**10
 _ID_AT_END = re.compile(rb'[,{]\s*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_ERROR_FIELDS = frozenset({"code", "message", "data"})
 _ANSWER_BEGINS = re.compile(rb'\{\s*"(?:jsonrpc|id|result|error)"\s*:')
 _MAX_BEGINNINGS = 8
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -271,8 +272,12 @@ def _to_error(error: Any) -> Any:
     import mcp_types as types
 
     if not isinstance(error, dict):
-        return types.ErrorData(code=0, message=str(error))
-    code, message = error.get("code"), error.get("message")
+        return types.ErrorData(code=0, message=error if isinstance(error, str) else json.dumps(error, default=str))
+    code, message, data = error.get("code"), error.get("message"), error.get("data")
+    beside = {name: value for name, value in error.items() if name not in _ERROR_FIELDS}
+    if isinstance(message, str) and beside:
+        own = {} if data is None else {"data": data}
+        data = beside | (data if isinstance(data, dict) else own)
     return types.ErrorData(
         code=code if isinstance(code, int) else 0,
         message=message
@@ -280,5 +285,5 @@ def _to_error(error: Any) -> Any:
         else json.dumps(error, default=str)
         if error
         else "the server answered with an empty error",
-        data=error.get("data"),
+        data=data,
     )

@@ -46,6 +46,8 @@ ERROR_CHARACTERS = 2_000
 CUT = "… (cut; the server's message goes on)"
 """Stands where it was cut."""
 _MAX_ENVELOPES = 4
+_MAX_PARTS = 50
+"""Fields of the structured content of an error that are looked for in its text."""
 _SCALARS = frozenset({"integer", "number", "boolean", "null"})
 
 
@@ -250,16 +252,25 @@ def _text_or_none(value: Any) -> str | None:
 
 
 def _error_of(result: dict[str, Any]) -> str:
-    content = result.get("content")
+    content, structured = result.get("content"), result.get("structuredContent")
     texts = [text for text in map(_to_said, blocks(content) or ()) if text]
     if texts:
-        inner = envelope_in(parse_texts(texts))
-        return _error_of(inner) if inner else "\n".join(texts)
-    fields = (result.get("structuredContent"), content, *map(result.get, ("toolResult", "error", "message")))
-    said = next((it for it in fields if it), "")
+        parsed, text = parse_texts(texts), "\n".join(texts)
+        if inner := envelope_in(parsed):
+            return _error_of(inner)
+        parts = list(structured.values())[:_MAX_PARTS] if isinstance(structured, dict) else [structured]
+        if structured in (None, parsed) or all(str(it) in text[:ERROR_CHARACTERS] for it in parts):
+            return text
+        return f"{text}\n{_said(structured)}"
+    rest = {name: value for name, value in result.items() if name not in RESULT_FIELDS}
+    said = structured or content or (next(iter(rest.values())) if len(rest) == 1 else rest) or ""
     if isinstance(said, dict) and said.keys() <= {"code", "message"} and isinstance(said.get("message"), str):
         said = said["message"]
-    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str)
+    return _said(said)
+
+
+def _said(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _to_said(item: Any) -> str | None:

@@ -289,6 +289,8 @@ HTTP = "Server returned an error response"
         ("Invalid", {"field": "a"}, "", ToolFailed, 'Invalid: {"field": "a"}'),
         ("Invalid", ["a", 1], "", ToolFailed, 'Invalid: ["a", 1]'),
         ("Invalid", 17, "", ToolFailed, "Invalid: 17"),
+        ("Invalid", False, "", ToolFailed, "Invalid: false"),
+        ("", {"field": "a"}, "", ToolFailed, '{"field": "a"}'),
         ("Invalid: a is odd", "a is odd", "", ToolFailed, "Invalid: a is odd"),
         (HTTP, None, "403 Forbidden: not yours", ToolFailed, "server 's' answered with HTTP 403 Forbidden: not yours"),
         (HTTP, None, "429 Busy: Retry-After: 7", ToolFailed, "answered with HTTP 429 Busy: Retry-After: 7"),

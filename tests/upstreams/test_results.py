@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -224,10 +225,16 @@ def test_an_error_carries_the_servers_words_cleaned_and_bounded() -> None:
     with pytest.raises(ToolFailed) as raised:
         to_reply({"isError": True, **texts("x" * 100_000)})
     assert len(str(raised.value)) < 2_100
-    with pytest.raises(ToolFailed, match='"why"'):
-        to_reply({"isError": True, "content": [], "structuredContent": {"why": 1}})
-    with pytest.raises(ToolFailed, match="did not say"):
-        to_reply({"isError": True})
+    for result, said in [
+        ({"content": [], "structuredContent": {"why": 1}}, '{"why": 1}'),
+        (texts("Failed") | {"structuredContent": {"why": "row 7"}}, 'Failed\n{"why": "row 7"}'),
+        (texts("Failed: row 7") | {"structuredContent": {"why": "row 7"}}, "Failed: row 7"),
+        ({"message": "no such door"}, "no such door"),
+        ({"message": "no", "hint": "knock"}, '{"message": "no", "hint": "knock"}'),
+        ({}, "the tool reported an error and did not say which"),
+    ]:
+        with pytest.raises(ToolFailed, match=f"^{re.escape(said)}$"):
+            to_reply({"isError": True, **result})
 
 
 def test_a_request_for_input_is_an_error_that_says_so() -> None:

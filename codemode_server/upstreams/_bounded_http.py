@@ -24,7 +24,15 @@ from codemode_server.change_signal import ChangeSignal
 from codemode_server.json_values import is_nested_deeper
 from codemode_server.off_loop import LARGE_BYTES, Pace, read_large
 from codemode_server.processes.stream_readers import BoundedBytes
-from codemode_server.upstreams._messages import Unread, dropped, first_fields, not_decodable, parse_line, too_large
+from codemode_server.upstreams._messages import (
+    Unread,
+    dropped,
+    first_fields,
+    not_decodable,
+    parse_line,
+    too_large,
+    unreadable,
+)
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -89,12 +97,13 @@ class Bounds:
                     body.add(piece)
                     if body.is_too_long:
                         break
+                came = bytes(body.data[:LARGE_BYTES])
                 messages = await self._messages(body, request_id)
         answers = [message for message in messages if not hasattr(message, "method")]
         answer: Any = min(answers, key=lambda it: getattr(it, "id", None) != request_id, default=None)
         if answer is not None:
             answer.id = request_id
-        yield b"not a message" if answer is None else _encoded(answer)
+        yield _encoded(unreadable(request_id, came) if answer is None else answer)
 
     async def _events(self, sent: _Sent, request_id: int | str | None) -> AsyncGenerator[bytes]:
         reader = EventReader(self._max_bytes)

@@ -14,7 +14,7 @@ from codemode_server.domain.errors import AnswerLost, CallError, ResultTooLarge,
 from codemode_server.redaction import Redactor
 from codemode_server.upstreams._link import is_broken_off, is_end
 from codemode_server.upstreams._listings import LIST_IS
-from codemode_server.upstreams._messages import NOT_TAKEN, TOO_DEEP, TOO_LARGE, UNREADABLE
+from codemode_server.upstreams._messages import NO_MESSAGE, NOT_TAKEN, TOO_DEEP, TOO_LARGE, UNREADABLE
 from codemode_server.upstreams.results import error_text
 from codemode_server.upstreams.transports.registry import NOT_SENT, Transport
 
@@ -72,6 +72,8 @@ def reason_in(body: bytes, redactor: Redactor) -> str:
     """Why a request was refused, on one line, masked and cut, from the body of an HTTP error: JSON, HTML or text; empty
     if it has none."""
     text = redactor.head(body.decode("utf-8", "replace"), _BODY_CHARACTERS)
+    if "\0" in text or text.count("\ufffd") > len(text) // 10:
+        return ""  # an image, or compressed
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):
@@ -93,7 +95,10 @@ def call_error(
         kind = ResultTooLarge if error.code in (TOO_LARGE, TOO_DEEP) else ToolFailed
         return kind(f"the result of {what} of server {server!r} is {error_text(message, redactor)}")
     if message.startswith(UNREADABLE):
-        return ToolFailed(f"the result of {what} of server {server!r} is not a valid JSON-RPC message")
+        body = message.removeprefix(UNREADABLE[0]) if error.code == NO_MESSAGE else ""
+        reason = reason_in(body.encode("utf-8", "replace"), redactor)
+        said = f"the result of {what} of server {server!r} is not a valid JSON-RPC message"
+        return AnswerLost(f"{said}{reason and f': {reason}'}; {outcome_unknown(what)}")
     status = error_text(refused[-1], redactor) if refused else ""
     # mcp says "Session terminated", servers "Session not found", "No valid session ID", "Server not initialized".
     if status.startswith(("400", "404")) and re.search("session|not initialized", message, re.IGNORECASE):

@@ -29,8 +29,10 @@ from codemode_server.off_loop import LARGE_BYTES, is_large
 if TYPE_CHECKING:
     from mcp_types import JSONRPCError, JSONRPCMessage
 
+NO_MESSAGE = -32_094
+"""Code of the error for a body without a message, which stands whole after the first of `UNREADABLE`."""
 UNREADABLE = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
-"""How mcp's message begins for a body that it can't read. It ends with a part of the body, cut before it is masked."""
+"""How the message for a body that can't be read begins. mcp's ends with a part of it, cut before it is masked."""
 MAX_MESSAGE_BYTES = 16 * 2**20
 """Longest message taken from an upstream, unless `limits.call_bytes` is larger."""
 MAX_DEPTH = 500
@@ -166,6 +168,11 @@ def too_large(request_id: int | str, most: int) -> JSONRPCError:
 def dropped(request_id: int | str) -> JSONRPCError:
     """The error for a call whose answer was not read in time."""
     return _refusal(request_id, TOO_LARGE, "dropped, since other large results came meanwhile; ask for less at a time")
+
+
+def unreadable(request_id: int | str, body: bytes) -> JSONRPCError:
+    """The error for a call that was answered with a `body` that holds no message."""
+    return _refusal(request_id, NO_MESSAGE, UNREADABLE[0] + body.decode("utf-8", "replace"))
 
 
 def not_decodable(request_id: int | str, coding: str) -> JSONRPCError:

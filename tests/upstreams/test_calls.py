@@ -18,6 +18,7 @@ from codemode_server.domain.input_requests import Feature, InputRefused, InputRe
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._failures import call_error, reason_in
+from codemode_server.upstreams._messages import unreadable
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.transports.registry import NOT_SENT
 from tests.upstreams.kit import QUICK, Kit
@@ -271,6 +272,7 @@ async def test_changed_tools_are_listed_again_and_told_of(kit: Kit, protocol: st
         (b"no way<SCRIPT>a < b</SCRIPT > in" + b"<script " * 2_400, "no way in"),
         (b"  plain\n text ", "plain text"),
         (b"", ""),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", ""),
         (b"x" * 490 + b" tok-live-secret", "x" * 490 + " ***"),
         (b"<p>" * 6664 + b"no: tok-live-secret</p>", "no: ***"),
     ],
@@ -308,6 +310,23 @@ def test_a_failure_says_what_the_server_said_and_whether_the_tool_may_have_acted
     failure = call_error(error, "s", "tool 'a'", [refused] if refused else [], LiveConfig(), why_lost)
     assert type(failure) is kind
     assert str(failure).endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b'{"error": "session store is down"}', " message: session store is down;"),
+        (b"<html><title>Sign in</title></html>", " message: Sign in;"),
+        (b"x" * 30_000 + b"tok-live-secret", " message: xxx"),
+        (b"", " message;"),
+    ],
+)
+def test_an_answer_without_a_message_may_follow_what_the_tool_did(body: bytes, why: str) -> None:
+    error = unreadable(7, body).error
+    failure = call_error(MCPError(error.code, error.message), "s", "tool 'a'", [], LiveConfig())
+    assert type(failure) is AnswerLost
+    assert why in str(failure)
+    assert str(failure).endswith("; whether tool 'a' acted is not known")
 
 
 async def test_a_process_that_ends_during_a_call_says_why(kit: Kit) -> None:

@@ -129,8 +129,11 @@ class Bounds:
         if not event.data.size or event.fields.get(b"event") == b"endpoint":
             return event.encoded()
         came = event.encoded() if event.data.size <= LARGE_BYTES and b"{" in event.data.data else b""
+        said_error = bytes(event.data.data[:LARGE_BYTES]) if event.fields.get(b"event") == b"error" else b""
         async with self._receiving(event.data):
             messages = await self._messages(event.data, request_id)
+        if said_error and not messages and request_id is not None:
+            messages = [unreadable(request_id, said_error)]
         event.fields.pop(b"event", None)
         written = []
         for message in messages:

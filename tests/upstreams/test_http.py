@@ -18,6 +18,7 @@ from codemode_server.domain.errors import CallTimedOut, UpstreamUnavailable
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._bounded_http import Bounds
+from codemode_server.upstreams._messages import NO_MESSAGE
 from codemode_server.upstreams.progress import CallProgress
 from tests import fork_server
 from tests.auth.kit import free_port
@@ -129,6 +130,20 @@ async def test_a_message_stays_a_post_where_it_is_redirected(kit: Kit, status: i
 ANSWER = '{"jsonrpc": "2.0", "id": 7, "result": {"a": 1}}'
 
 
+async def answered(kind: str | None, body: str) -> httpx2.Response:
+    """The response to request 7 as mcp gets it."""
+    bounds = Bounds(lambda: 10_000, answers_in_posts=True)
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        yield body.encode()
+
+    response = httpx2.Response(200, content=pieces(), headers={"content-type": kind} if kind else {})
+    async with httpx2.AsyncClient(
+        transport=httpx2.MockTransport(lambda _: response), event_hooks={"response": [bounds.bound]}
+    ) as client:
+        return await client.post("http://h/", json={"jsonrpc": "2.0", "id": 7, "method": "tools/list"})
+
+
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
@@ -146,20 +161,26 @@ ANSWER = '{"jsonrpc": "2.0", "id": 7, "result": {"a": 1}}'
 async def test_an_answer_is_read_whatever_its_content_type_and_what_stands_around_it(
     kind: str | None, body: str
 ) -> None:
-    bounds = Bounds(lambda: 10_000, answers_in_posts=True)
-
-    async def pieces() -> AsyncGenerator[bytes]:
-        yield body.encode()
-
-    response = httpx2.Response(200, content=pieces(), headers={"content-type": kind} if kind else {})
-    async with httpx2.AsyncClient(
-        transport=httpx2.MockTransport(lambda _: response), event_hooks={"response": [bounds.bound]}
-    ) as client:
-        read = await client.post("http://h/", json={"jsonrpc": "2.0", "id": 7, "method": "tools/list"})
+    read = await answered(kind, body)
     lines = [line.removeprefix("data: ") for line in read.text.split("\n") if line.strip()]
     assert read.headers["content-type"] == ("text/event-stream" if kind == "text/event-stream" else "application/json")
     assert json.loads(lines[-1]) == json.loads(ANSWER)
     assert all(json.loads(line)["jsonrpc"] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/json", '{"message": "model is full"}'),
+        ("text/event-stream", 'event: error\ndata: {"message": "model is full"}\n\n'),
+        ("text/event-stream", "event: error\ndata: model is full\n\n"),
+    ],
+)
+async def test_an_answer_that_is_no_message_is_an_error_with_its_reason(kind: str, body: str) -> None:
+    read = await answered(kind, body)
+    error = json.loads(read.text.removeprefix("data: "))
+    assert (error["id"], error["error"]["code"]) == (7, NO_MESSAGE)
+    assert "model is full" in error["error"]["message"]
 
 
 async def test_an_address_without_server_says_so_without_its_secrets(kit: Kit) -> None:

@@ -71,11 +71,12 @@ def outcome_unknown(what: str) -> str:
 def reason_in(body: bytes, redactor: Redactor) -> str:
     """Why a request was refused, on one line, masked and cut, from the body of an HTTP error: JSON, HTML or text; empty
     if it has none."""
-    text = redactor.head(body.decode("utf-8", "replace"), _BODY_CHARACTERS)
+    whole = body.decode("utf-8", "replace")
+    text = redactor.head(whole, _BODY_CHARACTERS)
     if "\0" in text or text.count("\ufffd") > len(text) // 10:
         return ""  # an image, or compressed
     try:
-        said = json.loads(text)
+        said = json.loads(whole)
     except (ValueError, RecursionError):
         said = html.unescape(_MARKUP.sub(" ", text))
     while isinstance(said, dict) and (reasons := [said[name] for name in _REASONS if said.get(name)]):

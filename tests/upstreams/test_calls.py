@@ -265,6 +265,7 @@ async def test_changed_tools_are_listed_again_and_told_of(kit: Kit, protocol: st
         (b'{"error": {"code": 7, "message": "no such door"}}', "no such door"),
         (b'{"detail": [{"loc": ["body", "a"], "msg": "missing"}]}', '[{"loc": ["body", "a"], "msg": "missing"}]'),
         (b'{"code": 12}', '{"code": 12}'),
+        (b'{"trace": [%s"x"], "message": "tok-live-secret is late"}' % (b'"a", ' * 8_000), "*** is late"),
         (
             b"<html><head><style>p {}</style><title>Busy</title></head><p>Come &amp; go</p>",
             "Busy Come & go",

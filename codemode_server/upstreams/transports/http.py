@@ -37,6 +37,7 @@ _BODY_S, _JSON_BODY_S = 2.0, 10.0
 _IDLE_S = 24 * 3600.0
 """An open stream may be silent as long as it likes: each call has its own timeout."""
 
+_DESCRIPTION = re.compile(r'\berror_description="([^"]*)"')
 _UNEXPANDED = re.compile(r"\$\{")  # only a disabled server keeps a variable that is not set
 
 
@@ -207,6 +208,8 @@ async def _note_refusal(redactor: Callable[[], Redactor], response: httpx2.Respo
     is_json = response.headers.get("content-type", "").startswith("application/json")
     with anyio.move_on_after(_JSON_BODY_S if is_json else _BODY_S), suppress(httpx2.HTTPError, httpx2.StreamError):
         said = reason_in(await response.aread(), redactor())
+    described = _DESCRIPTION.search(response.headers.get("www-authenticate", ""))
+    said = said or redactor().line(described[1] if described else "", 200)
     after = redactor().line(response.headers.get("retry-after", ""), 40)
     parts = [f"{response.status_code} {response.reason_phrase}".strip(), said, f"Retry-After: {after}" if after else ""]
     refused.append(": ".join(filter(None, parts)))

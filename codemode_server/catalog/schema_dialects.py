@@ -229,6 +229,10 @@ def _nullable(made: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]
     """With null among the values, where OpenAPI's `nullable` or the enum says so."""
     values, kinds = made.get("enum"), made.get("type")
     if values and kinds and not any(_is_of(value, kinds) for value in values):
+        if "array" in kinds:  # the values of its items
+            items = made.get("items")
+            made["items"] = _nullable({"enum": made.pop("enum"), **(items if isinstance(items, dict) else {})}, {})
+            return _nullable(made, schema)
         del made["type"]  # as of `{"type": "string", "enum": [1, 2]}`: nothing is of both
         kinds = None
     is_nullable = any(schema.get(key) is True for key in ("nullable", "x-nullable"))

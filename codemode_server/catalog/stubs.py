@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from codemode_server.catalog.json_schema import Parameter, ToolInput
+from codemode_server.catalog.json_schema import Members, Parameter, ToolInput
 from codemode_server.catalog.observed import Observed
 from codemode_server.catalog.returns import ReturnType, return_type
 from codemode_server.catalog.schema_types import PyType, TypeWriter
@@ -73,7 +73,7 @@ def stub_of(
     blocks = [
         head,
         *classes,
-        f"{decorated}{beside}\n{_documentation(definition, arguments, given.members.forms, summary)}",
+        f"{decorated}{beside}\n{_documentation(definition, arguments, given.members, summary)}",
     ]
     signature = _signature(name, declared, arguments, returned)
     return Stub("\n\n".join(blocks) + "\n", signature, declarations, returned, writer.fields)
@@ -137,13 +137,14 @@ def _tool_arguments(server: str, name: str, parameters: tuple[Parameter, ...]) -
     return ", ".join([literal(server), literal(name), *([f"{{{mapping}}}"] if renamed else [])])
 
 
-def _documentation(definition: ToolDefinition, arguments: list[_Argument], forms: tuple[str, ...], summary: str) -> str:
+def _documentation(definition: ToolDefinition, arguments: list[_Argument], members: Members, summary: str) -> str:
     said = prose(definition.description, DESCRIPTION_CHARACTERS) or one_line(definition.title, 200)
     if not contains_summary(said, summary):
         said = f"{summary}\n\n{said}"
     notes = _within(_NOTES_CHARACTERS, [argument.note for argument in arguments if argument.note])
-    choice = "\n".join([_FORMS, *(f"  {form}" for form in forms)]) if forms else ""
-    text = "\n\n".join(part for part in (said, choice, notes) if part)
+    choice = "\n".join([*([_FORMS] if members.forms else []), *(f"  {form}" for form in members.forms)])
+    conditions = "\n".join(members.conditions)
+    text = "\n\n".join(part for part in (said, choice, conditions, notes) if part)
     return docstring(text, indent="    ") if text else "    ..."
 
 

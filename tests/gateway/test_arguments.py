@@ -80,6 +80,7 @@ FLAVOURS = {"properties": {"cone": {"type": "boolean"}}, "additionalProperties":
         (within({"exclusiveMinimum": 0, "minimum": 5}), [5], 4, "'a' must be >= 5, not 4"),
         (within({"type": "INTEGER", "minimum": "1", "maxLength": "x"}), [-3], "b", "must be an integer"),
         (within({"type": "file", "enum": []}), [1, "x", None], None, ""),
+        (within({"type": "array", "enum": ["x", "y"]}), [["x", "y"], []], ["z"], "'a[0]' must be one of"),
         (within({"type": "string", "enum": [1, 2]}), [1], 3, "must be one of 1, 2, not 3"),
         (within({"type": "string", "nullable": True}), ["x", None], 3, "must be a string or null, not 3"),
         (within({"enum": ["x"], "nullable": True}), ["x", None], "y", "must be one of"),

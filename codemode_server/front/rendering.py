@@ -54,6 +54,7 @@ _MAX_CALLED = 3
 _SAMPLE_ITEMS = 1_000
 SLOW_SECONDS = 10.0
 """A program that took longer says so, since its model may want to wait less or know the limits."""
+_ENTRY_POINT = re.compile(r"^(async )?def main\(\)", re.MULTILINE)
 _LABELS = {"stdout": "output", "stderr": "stderr", "value": "value", "error": "error"}
 _REMARKS = {
     "unmarked_errors": "warning",
@@ -280,6 +281,8 @@ def _nothing_remark(execution: Execution) -> str:
     called = [f"{tool} x{count}" if count > 1 else tool for tool, count in counts.items()]
     if called:
         return f"[no output, and the last line gives no value; called: {first_few(called, _MAX_CALLED)}]"
+    if (defined := _ENTRY_POINT.search(execution.code)) and len(re.findall(r"\bmain\b", execution.code)) == 1:
+        return f"[no output: nothing calls main; end the program with: {'await ' if defined[1] else ''}main()]"
     return "[no output, and the last line gives no value: end the program with an expression, or print]"
 
 

@@ -268,13 +268,18 @@ async def test_a_program_saves_data_and_a_skill_by_relative_paths(host: Host) ->
 
 async def test_token_usage_tracking_of_the_second_document_counts_the_calls_of_the_program(host: Host) -> None:
     call = (
-        "from client import call_mcp_tool\nfor form in ('calculator.add', 'calculator__add', 'mcp__calculator__add'):\n"
+        "from client import call_mcp_tool\nfor form in ('calculator.add', 'calculator/add', 'mcp__calculator__add'):\n"
     )
     answer = await host.run(f"{call}    call_mcp_tool(form, {{'a': 5, 'b': 3}})\n{TOKEN_USAGE}")
     called, used = answer.content["stdout"].splitlines()
     assert called == "Tools called: 3"
     assert 10 < int(used.removeprefix("Tokens used: ")) < 200
     assert (await host.run(TOKEN_USAGE)).content["stdout"].splitlines() == ["Tools called: 0", "Tokens used: 0"]
+    within = "from client import get_client\nwith get_client() as c:\n    pass\nasync with get_client() as c:\n    "
+    assert (await host.run(f"{within}print(await c.call_tool('calculator:add', {{'a': 5, 'b': 3}}))")).content[
+        "stdout"
+    ] == "8.0\n"
+    assert "write calculator.add" in (await host.run(f"{within}await c.call_tool('add')")).text
 
 
 EXPLORATION = """

@@ -25,6 +25,9 @@ GUESSES = {
     "await tools.my_shop.list_orders({})": ORDERS,
     "mcp__my_shop__list_orders()": ORDERS,
     "my_shop__list_orders()": ORDERS,
+    "my_shop_list_orders()": ORDERS,
+    "mcp_tools.crm_get_person(id='1')": PERSON,
+    "from servers import crm_refund": "from servers.crm import refund",
     "functions.crm.get_person(id='1')": PERSON,
     "codemode.crm.getPerson(id='1')": PERSON,
     "get_person(id='1')": PERSON,
@@ -56,6 +59,9 @@ OTHERS = {
     "import numpy": "write [f(x) for x in values]",
     "pwd": "programs are Python, not shell; write: import os; os.listdir('/servers')",
     "cat /servers/crm": "programs are Python, not shell",
+    "#!/bin/bash\nset -e\necho hello": "programs are Python, not shell",
+    "#!/usr/bin/env bash\n\n# all of them\nls -la /servers": "programs are Python, not shell; write: import os",
+    "# first the page\ncurl https://example.com": "programs are Python, not shell; programs have no network",
     "ls -la | head": "programs are Python, not shell",
     "!pip install rich": "programs are Python, not shell; only the standard library",
     "curl https://example.com": "programs are Python, not shell; programs have no network",
@@ -86,7 +92,8 @@ async def test_another_entry_or_language_is_answered_with_what_to_write(code: st
 
 
 @pytest.mark.parametrize(
-    "code", ["rows.append(1)", "tree", "head(rows)", '{"name": "Ann", "input": 3}', "find = [1, 2"]
+    "code",
+    ["rows.append(1)", "tree", "head(rows)", '{"name": "Ann", "input": 3}', "find = [1, 2", "#!/bin/bash\nrows = 1"],
 )
 async def test_nothing_is_guessed_of_names_that_may_be_of_the_program_before(code: str) -> None:
     assert await errors(code, CATALOG) == []

@@ -51,6 +51,8 @@ LAYOUTS: list[tuple[str, list[str]]] = [
     ("print('printed')\n7", ["output:", "printed", "value:", "7"]),
     ("import sys\nprint('noted', file=sys.stderr)\n7", ["stderr:", "noted", "value:", "7"]),
     ("x = 1", ["[no output, and the last line gives no value: end the program with an expression, or print]"]),
+    ("async def main():\n    return 5", ["[no output: nothing calls main; end the program with: await main()]"]),
+    ("def main(): return 5", ["[no output: nothing calls main; end the program with: main()]"]),
     (
         "from servers.github import create_issue\nx = create_issue(owner='a', repo='b', title='c')",
         ["[no output, and the last line gives no value; called: github.create_issue]"],

@@ -26,7 +26,10 @@ _ROOTS = frozenset(
 _CALLERS = re.compile(r"call|invoke|tool|execute|run|request", re.IGNORECASE)
 _SEPARATOR = re.compile(r"__|[./:]")
 _NOT_A_WORD = re.compile(r"[\W_]")
+_COMMENTS = re.compile(r"\A(?:\s*#[^\n]*\n)+")
+_SHELL_SCRIPT = re.compile(r"\A\s*(?:[!%]|\$ |#![^\n]*sh\b)")
 _MAX_IMPORTS = 3
+_MAX_UNDERSCORES = 6
 _MAX_WORDS = 200
 _META_TOOLS = {
     "list_dir": (
@@ -84,6 +87,14 @@ def imports_of(guesses: Iterable[str], catalog: Catalog) -> str:
     folded = {_folded(server.name): server for server in catalog.servers}
     named = [server for word in words if (server := folded.get(_folded(word)))]
     servers = {server.name for server in named}
+    for guess in whole:
+        parts = guess.split("_", _MAX_UNDERSCORES)
+        for count in range(1, len(parts)):  # `my_shop_list_orders`
+            if server := folded.get(_folded("".join(parts[:count]))):
+                rest = _folded("".join(parts[count:]))
+                for tool in _by_folded_name(catalog).get(rest, ()):
+                    if tool.server == server.name:
+                        return tool.import_line
     for word in reversed(words):
         tools = [it for it in _by_folded_name(catalog).get(_folded(word), ()) if not servers or it.server in servers]
         if tools := [it for it in tools if word in (it.name, it.raw_name)] or tools:
@@ -137,13 +148,13 @@ def advice_on_name(path: ast.expr, call: ast.Call | None, catalog: Catalog) -> s
 
 def other_language(text: str, catalog: Catalog, undefined: Container[str] | None = None) -> str:
     """A line for a text in another language, or empty; `undefined` are names of a text that Python can parse."""
-    match = _COMMAND.match(text)
+    match = _COMMAND.match(_COMMENTS.sub("", text))
     command = match[1] if match and not (match[2] is not None and match[1] in _NOT_ALONE) else ""
     if text.lstrip().startswith("{") and _CODE_AS_JSON.search(text) and _ARGUMENT_AS_JSON.search(text):
         return "programs are Python; give the members of the object as arguments of execute_code"
     if undefined is not None and not (command in undefined or "console" in undefined or _CALL_AS_JSON.match(text)):
         return ""
-    if command in _COMMANDS or text.lstrip().startswith(("!", "%", "$ ")):
+    if command in _COMMANDS or _SHELL_SCRIPT.match(text):
         found = imports_of([command], catalog)
         return f"programs are Python, not shell; {f'write: {found}' if found else _COMMANDS.get(command, NO_PROCESSES)}"
     if not (_OTHER_LANGUAGE.search(text) or _CALL_AS_JSON.match(text)) or _PYTHON_LINE.search(text):

@@ -113,9 +113,11 @@ def _near_module(root: str) -> str:
 
 
 def dotted(name: str) -> str:
-    """`<server>.<tool>` for a tool as MCP hosts name it: `mcp__<server>__<tool>`, or `<server>__<tool>`."""
+    """`<server>.<tool>` for `mcp__<server>__<tool>`, as MCP hosts write, `<server>__<tool>`, or one with `/` or `:`."""
     server, mark, tool = (bare := name.removeprefix("mcp__")).partition("__")
-    return f"{server}.{tool}" if mark and (bare != name or "." not in server) else bare
+    if mark and (bare != name or not any(it in server for it in "./:")):
+        return f"{server}.{tool}"
+    return bare if "." in bare else bare.replace(":", "/").replace("/", ".", 1)
 
 
 def import_of(name: str, *, is_module: bool) -> str:

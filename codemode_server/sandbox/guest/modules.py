@@ -248,11 +248,26 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
         """Call `<server>.<tool>`, `<server>__<tool>` or `mcp__<server>__<tool>`."""
         server, _, tool = dotted(name).partition(".")
         if not tool:
-            raise ValueError(f"{name!r} names no server; write <server>.<tool>, as search_tools finds them")
+            fitting = [
+                f"{it['server']}.{it['name']}" for it in search_tools(name, limit=3) if it["server"] not in _ROOTS
+            ]
+            raise ValueError(f"{name!r} names no server; write {' or '.join(fitting) or '<server>.<tool>'}")
         return calls.call(server, tool, arguments or {}, sys._getframe(1))
 
     class Client:
-        """The calls of this program."""
+        """The calls of this program; `with` and `async with` open and close nothing."""
+
+        def __enter__(self) -> Client:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        async def __aenter__(self) -> Client:
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            pass
 
         call_tool = staticmethod(call_mcp_tool)
         call_count = property(lambda _: link.call_count)

@@ -276,9 +276,8 @@ async def test_token_usage_tracking_of_the_second_document_counts_the_calls_of_t
     assert 10 < int(used.removeprefix("Tokens used: ")) < 200
     assert (await host.run(TOKEN_USAGE)).content["stdout"].splitlines() == ["Tools called: 0", "Tokens used: 0"]
     within = "from client import get_client\nwith get_client() as c:\n    pass\nasync with get_client() as c:\n    "
-    assert (await host.run(f"{within}print(await c.call_tool('calculator:add', {{'a': 5, 'b': 3}}))")).content[
-        "stdout"
-    ] == "8.0\n"
+    added = await host.run(f"{within}print(await c.call_tool('calculator:add', {{'a': 5, 'b': 3}}))")
+    assert added.content["stdout"] == "8\n"
     assert "write calculator.add" in (await host.run(f"{within}await c.call_tool('add')")).text
 
 

@@ -32,6 +32,7 @@ async def product(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cha
     folder = tmp_path_factory.mktemp("product")
     async with for_all(settled(folder)) as it:
         await it.list_as({**EVIL, "read_mail": {"description": "Read\u202e mail\n+fake."}})
+        assert (await it.send()).result.is_error, "it waits; and by now the listing is stored"
         yield it
 
 
@@ -59,7 +60,8 @@ async def test_only_what_is_listed_now_is_shown_and_accepted(tmp_path: Path, cap
 
         async def list_as(listing: dict[str, Any], *waiting: str) -> None:
             async def is_stored() -> bool:
-                return [one.definition.tool for one in stored.waiting(None)] == [*waiting]
+                found = {one.definition.tool: one.text for one in stored.waiting(None)}
+                return [*found] == [*waiting] and all((listing[it] or {})["description"] in found[it] for it in found)
 
             await it.list_as(listing)
             await it.host.until(is_stored)  # in a thread, shortly after it is published

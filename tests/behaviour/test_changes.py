@@ -173,7 +173,7 @@ async def test_a_tool_that_an_upstream_adds_is_found_read_and_called(tmp_path: P
         assert "read_mail" not in await found(host, "read the mail")
         await host.run("from servers.post import change\nchange(listing='{}')")
         await until_found(host, "read the mail", "read_mail")
-        assert "def read_mail()" in (await host.call("read_tool", path="servers/post/read_mail.py")).text
+        assert "def read_mail(" in (await host.call("read_tool", path="servers/post/read_mail.py")).text
         assert (await host.run("from servers.post import read_mail\nread_mail()")).value == "no mail"
 
 

@@ -22,7 +22,7 @@ from codemode_server.config.loading import load_place
 from codemode_server.config.places import Change, ConfigFile, Sources, in_folder
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import SettingsError
-from codemode_server.secrets.store import SecretStore
+from codemode_server.secrets.encrypted_files import EncryptedFileStore
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -145,7 +145,7 @@ async def _trial(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         return servers_table(servers, app.config.redactor.text), all(map(is_well, servers))
 
 
-def _keyring(file: EditedFile) -> SecretStore:
+def _keyring(file: EditedFile) -> EncryptedFileStore:
     from codemode_server.first_listing import state_folder
     from codemode_server.secrets.keyring_store import open_store
     from codemode_server.settings import Settings

@@ -10,12 +10,12 @@ from codemode_server.cli.terminal import configuration, show, table
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError, SecretUnavailable
 from codemode_server.first_listing import state_folder
+from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from codemode_server.secrets.keyring_store import open_store
 from codemode_server.secrets.references import Reference
 from codemode_server.secrets.store import (
     MAX_VALUE_BYTES,
     SIGN_IN,
-    SecretStore,
     is_reference_name,
     notify,
     remedy,
@@ -52,7 +52,7 @@ def run(parsed: argparse.Namespace) -> int:
     return 0 if is_complete else 1
 
 
-def store_value(store: SecretStore, name: str, loaded: LoadedSettings) -> str:
+def store_value(store: EncryptedFileStore, name: str, loaded: LoadedSettings) -> str:
     if not is_reference_name(name):
         raise CodemodeError(
             "a name has letters, digits, `_`, `-` and `.`, at most 100 of them"
@@ -65,7 +65,7 @@ def store_value(store: SecretStore, name: str, loaded: LoadedSettings) -> str:
     return f"stored {name} in {store.where(name)}\n{use}"
 
 
-def remove(store: SecretStore, name: str, loaded: LoadedSettings) -> str:
+def remove(store: EncryptedFileStore, name: str, loaded: LoadedSettings) -> str:
     if name.startswith(SIGN_IN):
         raise CodemodeError(f"that is a sign-in; run: codemode-server logout {escaped(name.rpartition('/')[2])}")
     if not store.remove(name):
@@ -77,7 +77,7 @@ def remove(store: SecretStore, name: str, loaded: LoadedSettings) -> str:
     return f"removed {name}" + (f"; still used by: {users}" if users else "")
 
 
-def listing(store: SecretStore, loaded: LoadedSettings) -> tuple[str, bool]:
+def listing(store: EncryptedFileStore, loaded: LoadedSettings) -> tuple[str, bool]:
     """A line for each secret, command and variable of `.env`; and whether every secret that is used is there."""
     names = {*store.names(), *(it.text for it in loaded.references if it.kind == "keyring")}
     rows, is_complete = [("name", "used by", "stored in")], True
@@ -100,7 +100,7 @@ def listing(store: SecretStore, loaded: LoadedSettings) -> tuple[str, bool]:
     return "\n".join(escaped(line) for text in lines for line in text.split("\n")), is_complete
 
 
-def _state(store: SecretStore, name: str) -> tuple[str, bool]:
+def _state(store: EncryptedFileStore, name: str) -> tuple[str, bool]:
     """Where a secret is, or why it can't be used, and whether it can."""
     try:
         if store.get(name) is None:

@@ -41,7 +41,10 @@ _OVERHEAD_BYTES = 1_000
 
 
 class EncryptedFileStore:
-    """The secrets in one state folder."""
+    """The secrets in one state folder. Works in any thread and blocks: on the event loop, call it in a thread.
+
+    Every method raises `SecretUnavailable` if the store can't be used.
+    """
 
     def __init__(self, state_folder: Path, *, lock_s: float = _LOCK_S) -> None:
         self._state_folder = state_folder
@@ -50,10 +53,11 @@ class EncryptedFileStore:
 
     @property
     def description(self) -> str:
-        """Where the values are, for the person."""
+        """Where new values are stored, for the person."""
         return f"encrypted files in {self.folder}"
 
     def get(self, name: str) -> str | None:
+        """The value; None if there is none."""
         path = self._path(_VALUE, name)
         with _explained(path):
             if not os.path.lexists(self.folder):
@@ -73,6 +77,7 @@ class EncryptedFileStore:
             ) from None
 
     def set(self, name: str, value: str) -> None:
+        """Store the value. Once it returns, the value survives a crash; before, the old one does."""
         data, path = encoded(value), self._path(_VALUE, name)
         with _explained(path):
             self._check_folder()
@@ -80,13 +85,17 @@ class EncryptedFileStore:
             replace_private(path, self._cipher().encrypt(data, name))
 
     def remove(self, name: str) -> bool:
+        """Remove the value; False if there was none."""
         return self._remove(self._path(_VALUE, name))
 
     def names(self) -> list[str]:
+        """The names of all values, sorted."""
         return self._names(_VALUE)
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
+        """Hold a lock between processes and threads, to read a value and then replace it. The other methods do not take
+        it. Not reentrant."""
         path = self._path(_LOCK, name)
         with ExitStack() as stack:
             with _explained(path):
@@ -101,21 +110,20 @@ class EncryptedFileStore:
             yield
 
     def where(self, name: str) -> str:
-        """Where this value is, for the person."""
+        """Where this value is stored, for the person."""
         return str(self._path(_VALUE, name))
 
-    def mark(self, name: str) -> None:
+    def _mark(self, name: str) -> None:
         """Note that a keyring, which can't list its names, has this one."""
         path = self._path(_MARK, name)
         with _explained(path):
             self._check_folder()
             replace_private(path, b"")
 
-    def unmark(self, name: str) -> None:
+    def _unmark(self, name: str) -> None:
         self._remove(self._path(_MARK, name))
 
-    def marked(self) -> list[str]:
-        """The names that a keyring has."""
+    def _marked(self) -> list[str]:
         return self._names(_MARK)
 
     def _names(self, kind: str) -> list[str]:

@@ -14,13 +14,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
-from codemode_server.secrets.store import SecretStore, is_reference_name
+from codemode_server.secrets.store import is_reference_name
 
 if TYPE_CHECKING:
     from keyring.backend import KeyringBackend
@@ -34,66 +34,61 @@ _USE_FILES = "set PYTHON_KEYRING_BACKEND=keyring.backends.fail.Keyring to use en
 T = TypeVar("T")
 
 
-def open_store(state_folder: Path) -> SecretStore:
+def open_store(state_folder: Path) -> EncryptedFileStore:
     """The keyring of this system, or encrypted files where there is none that can be used."""
-    files = EncryptedFileStore(state_folder)
     try:
         keyring = _bounded(_usable_keyring, _TIMEOUT_S)
     except _Failed:
-        return files
-    return files if keyring is None else KeyringStore(files, keyring)
+        keyring = None
+    return EncryptedFileStore(state_folder) if keyring is None else KeyringStore(state_folder, keyring)
 
 
-class KeyringStore:
+class KeyringStore(EncryptedFileStore):
     """The keyring, and encrypted files for what it does not hold."""
 
-    def __init__(self, files: EncryptedFileStore, keyring: KeyringBackend, *, timeout_s: float = _TIMEOUT_S) -> None:
-        self._files = files
+    def __init__(self, state_folder: Path, keyring: KeyringBackend, *, timeout_s: float = _TIMEOUT_S) -> None:
+        super().__init__(state_folder)
         self._keyring = keyring
         self._timeout_s = timeout_s
         self._hung: SecretUnavailable | None = None
 
     @property
     def description(self) -> str:
-        """Where the values are, for the person."""
         return f"the keyring of this system ({self._keyring.name})"
 
     def where(self, name: str) -> str:
-        """Where this value is, for the person."""
-        return self._files.where(name) if name in self._files.names() else self.description
+        return super().where(name) if name in super().names() else self.description
 
     def get(self, name: str) -> str | None:
-        value = self._files.get(name)
+        value = super().get(name)
         if value is not None or not is_reference_name(name):
             return value
         return self._ask(lambda: self._keyring.get_password(SERVICE, name), name)
 
     def set(self, name: str, value: str) -> None:
         if len(value) > MAX_CHARACTERS or not is_reference_name(name):
-            self._files.set(name, value)  # it counts from here on
+            super().set(name, value)  # it counts from here on
             self._remove_from_keyring(name)
         else:
-            self._files.mark(name)
+            self._mark(name)
             self._ask(lambda: self._keyring.set_password(SERVICE, name, value), name)
-            self._files.remove(name)
+            super().remove(name)
 
     def remove(self, name: str) -> bool:
         was_in_keyring = self._remove_from_keyring(name)
-        return self._files.remove(name) or was_in_keyring
+        return super().remove(name) or was_in_keyring
 
     def names(self) -> list[str]:
-        return sorted({*self._files.names(), *self._files.marked()})
-
-    def lock(self, name: str) -> AbstractContextManager[None]:
-        return self._files.lock(name)
+        return sorted({*super().names(), *self._marked()})
 
     def _remove_from_keyring(self, name: str) -> bool:
-        if not is_reference_name(name) or self._ask(lambda: self._keyring.get_password(SERVICE, name), name) is None:
-            self._files.unmark(name)
-            return False
-        self._ask(lambda: self._keyring.delete_password(SERVICE, name), name)
-        self._files.unmark(name)
-        return True
+        is_there = is_reference_name(name) and (
+            self._ask(lambda: self._keyring.get_password(SERVICE, name), name) is not None
+        )
+        if is_there:
+            self._ask(lambda: self._keyring.delete_password(SERVICE, name), name)
+        self._unmark(name)
+        return is_there
 
     def _ask(self, call: Callable[[], T], name: str) -> T:
         if self._hung is not None:

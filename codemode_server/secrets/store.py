@@ -1,5 +1,4 @@
-"""The contract of a store of secrets, the names of secrets, the commands that mend one, and how running products notice
-a change: by files that they watch.
+"""The names of secrets, the commands that mend one, and how running products notice a change: by files that they watch.
 
 A name is what the person calls a secret (`github`), or `oauth/<principal>/<server>` for the tokens of a sign-in.
 References in `upstream.yaml` reach only the former.
@@ -8,9 +7,7 @@ References in `upstream.yaml` reach only the former.
 from __future__ import annotations
 
 import re
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.private_files import data_folder, private_folder, replace_private
@@ -22,40 +19,6 @@ SIGN_IN = "oauth/"
 """Prefix of the names of sign-in tokens."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-
-
-class SecretStore(Protocol):
-    """Reads and writes secrets by name. Works in any thread and blocks: on the event loop, call it in a thread.
-
-    Every method raises `SecretUnavailable` if the store can't be used.
-    """
-
-    @property
-    def description(self) -> str:
-        """Where new values are stored, for the person."""
-
-    def where(self, name: str) -> str:
-        """Where this value is stored, for the person."""
-
-    def get(self, name: str) -> str | None:
-        """The value; None if there is none."""
-
-    def set(self, name: str, value: str) -> None:
-        """Store the value. Once it returns, the value survives a crash; before, the old one does."""
-
-    def remove(self, name: str) -> bool:
-        """Remove the value; False if there was none."""
-
-    def names(self) -> list[str]:
-        """The names of all values, sorted."""
-
-    def lock(self, name: str) -> AbstractContextManager[None]:
-        """Hold a lock between processes and threads, to read a value and then replace it. The other methods do not take
-        it. Not reentrant.
-
-        Raises:
-            SecretUnavailable: somebody else holds it for too long.
-        """
 
 
 def is_reference_name(name: str) -> bool:

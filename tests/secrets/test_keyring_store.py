@@ -83,8 +83,8 @@ def keyring() -> Any:
 
 
 @pytest.fixture
-def store(files: EncryptedFileStore, keyring: Any) -> KeyringStore:
-    return KeyringStore(files, keyring)
+def store(tmp_path: Path, keyring: Any) -> KeyringStore:
+    return KeyringStore(tmp_path, keyring)
 
 
 class TestWhichIsOpened:
@@ -136,10 +136,10 @@ def test_a_removed_value_is_gone_from_both(store: KeyringStore, keyring: Any) ->
 
 @pytest.mark.parametrize("error", [KeyringLocked, TimeoutError])
 def test_a_backend_that_raises_is_an_error_with_a_remedy_and_without_its_text(
-    files: EncryptedFileStore, error: type[Exception]
+    tmp_path: Path, files: EncryptedFileStore, error: type[Exception]
 ) -> None:
     raising: Any = RaisingKeyring(error)
-    store = KeyringStore(files, raising)
+    store = KeyringStore(tmp_path, raising)
     uses = (lambda: store.get("github"), lambda: store.set("github", "ghp_very_secret"), lambda: store.remove("github"))
     for use in uses:
         with pytest.raises(SecretUnavailable, match=f"{error.__name__}; unlock it, or set PYTHON_KEYRING") as raised:
@@ -149,9 +149,9 @@ def test_a_backend_that_raises_is_an_error_with_a_remedy_and_without_its_text(
     assert store.get("github") == "control"
 
 
-def test_a_backend_that_never_answers_is_asked_once(files: EncryptedFileStore) -> None:
+def test_a_backend_that_never_answers_is_asked_once(tmp_path: Path) -> None:
     keyring: Any = SilentKeyring()
-    store = KeyringStore(files, keyring, timeout_s=0.05)
+    store = KeyringStore(tmp_path, keyring, timeout_s=0.05)
     for _ in range(3):
         with pytest.raises(SecretUnavailable, match="did not answer in 0 s"):
             store.get("github")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.principals import PRINCIPAL_VARIABLE, Principal
-from codemode_server.secrets.store import SecretStore
+from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from codemode_server.setting_types import is_safe_scheme
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
@@ -29,7 +29,7 @@ class SignIns:
 
     def __init__(
         self,
-        store: SecretStore,
+        store: EncryptedFileStore,
         principal: str,
         *,
         mask: Callable[[frozenset[str]], None] = lambda _: None,

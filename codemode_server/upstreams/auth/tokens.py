@@ -17,7 +17,8 @@ from anyio.to_thread import run_sync
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from codemode_server.domain.errors import CodemodeError, SecretUnavailable
-from codemode_server.secrets.store import SIGN_IN, SecretStore
+from codemode_server.secrets.encrypted_files import EncryptedFileStore
+from codemode_server.secrets.store import SIGN_IN
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 
 _EARLY_S = 30.0
@@ -97,7 +98,7 @@ def origin_of(url: str) -> tuple[str, str | None, int | None]:
 class StoredSignIn:
     """One entry of the store. Every method raises `SecretUnavailable` if the store can't be used."""
 
-    def __init__(self, store: SecretStore, principal: str, server: str) -> None:
+    def __init__(self, store: EncryptedFileStore, principal: str, server: str) -> None:
         self._store = store
         self._name = f"{SIGN_IN}{principal}/{server}"
 

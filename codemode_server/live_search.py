@@ -15,9 +15,9 @@ from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
-from codemode_server.search.semantic import VectorCache
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.search.vector_ranker import vector_rankers
+from codemode_server.storage.vector_store import SqliteVectorCache
 from codemode_server.upstream_catalog import UpstreamCatalog
 from codemode_server.workflows.compiling import Workflows
 
@@ -36,7 +36,7 @@ class LiveSearch:
         skills: SkillLibrary,
         workflows: Workflows,
         usage: UsageStats,
-        vectors: VectorCache,
+        vectors: SqliteVectorCache,
     ) -> None:
         self._tools = tools
         self._refusals = refusals

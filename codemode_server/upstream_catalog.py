@@ -13,9 +13,9 @@ from codemode_server.change_signal import ChangeSignal
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.tools import UpstreamListing
 from codemode_server.first_listing import LastRun, upstream_pool
-from codemode_server.gateway.audit import Audit
 from codemode_server.gateway.policy.rules import with_permitted_prompts
 from codemode_server.gateway.policy.visible_listings import SeenListings
+from codemode_server.storage.sqlite_audit import SqliteAudit
 
 _LARGE_LISTING = 1_000
 """Number of tools; building the folders of more would block the event loop for too long."""
@@ -30,7 +30,7 @@ class UpstreamCatalog:
         self,
         loaded: LoadedSettings,
         last_run: LastRun,
-        audit: Audit,
+        audit: SqliteAudit,
         connected: anyio.Event,
     ) -> None:
         """`connected` starts the upstreams; it is set here if a program needs them before the host's handshake."""

@@ -12,9 +12,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
-from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import ToolDefinition
 
 _MARK_CHARACTERS = 16
@@ -190,24 +189,3 @@ def fields_of(text: str) -> dict[str, Any]:
 def waiting(definitions: Iterable[KnownDefinition]) -> Iterator[KnownDefinition]:
     """Those that the person has not accepted."""
     return (it for it in definitions if not it.is_accepted)
-
-
-class DefinitionStore(Protocol):
-    """All methods raise `JournalUnavailable` if the store can't be used."""
-
-    def known(self, principal: Principal, server: str | None = None, tool: str | None = None) -> list[KnownDefinition]:
-        """The definitions of this principal, of one server or tool by its raw name if one is given. Blocks briefly."""
-
-    def text(self, principal: Principal, server: str, tool: str, digest: str) -> str:
-        """The canonical text of a definition; empty if it is not stored (any more). Blocks briefly."""
-
-    async def take(
-        self, principal: Principal, server: str, listed: Sequence[ListedDefinition], *, accept_new: bool, at: float
-    ) -> list[KnownDefinition]:
-        """Add what `new_definitions` says of a listing; returns what is known of the server then.
-
-        Products that take listings of one server at once see each other's: only one of them is the first.
-        """
-
-    async def accept(self, principal: Principal, definition: KnownDefinition, *, at: float) -> bool:
-        """Note that the person accepts it; False if it is not known (any more)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 
@@ -96,36 +95,3 @@ class LeftPrograms:
     programs: Sequence[RunningProgram]
     is_alone: bool
     """True if no other product on the same store has run a program and still runs."""
-
-
-class SourceStore(Protocol):
-    """Holds sources between runs. Changes are queued, and done before what is queued later."""
-
-    def load(self) -> dict[Holder, list[Source]]: ...
-
-    def left_programs(self) -> LeftPrograms: ...
-
-    def add(self, holder: Holder, sources: Sequence[Source]) -> None: ...
-
-    def remove(self, holder: Holder, sources: Sequence[Source]) -> None: ...
-
-    def begin(self, program: RunningProgram) -> None: ...
-
-    def end(self, execution_id: ExecutionId) -> None: ...
-
-    def forgotten(self) -> Sequence[Holder]:
-        """Those whose sources the person has forgotten since this was asked last. Asked at each call."""
-
-    async def of_session(self, holder: Holder) -> Sequence[Source]:
-        """Sources that a session is known to have read, in any product on the same store.
-
-        Raises:
-            JournalUnavailable: the store can't be used.
-        """
-
-    def shared_with(self, holder: Holder) -> Sequence[tuple[Holder, Source]]:
-        """The sources that products on the same store have read under this name, or may have written to its /workspace.
-
-        Raises:
-            JournalUnavailable: the store can't be used.
-        """

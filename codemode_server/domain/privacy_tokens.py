@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-from codemode_server.domain.ids import PrincipalId
 
 TOKEN = re.compile(r"<([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)_([1-9][0-9]{0,8})>")
 TOKEN_IN_ANY_CASE = re.compile(TOKEN.pattern, re.IGNORECASE | re.ASCII)
@@ -71,34 +68,6 @@ class TokenLimits:
     """How many may stand for something."""
     expire_seconds: float | None = None
     """How long one stands for its value after the last use; None: for ever."""
-
-
-class TokenStore(Protocol):
-    """The tokens of all principals, shared by the products on one state folder."""
-
-    async def tokens_for(
-        self, principal: PrincipalId, values: Sequence[PersonalValue], server: str = ""
-    ) -> Sequence[str]:
-        """The token of each value; a value that has none gets one. A token is never used for another value.
-
-        Raises:
-            TokensFull: the server may not get so many; none was made, unless others got some at
-                the same time.
-            JournalUnavailable: the store can't be used.
-        """
-
-    async def changes(self, principal: PrincipalId, since: int) -> TokenChanges:
-        """Changes after the change of this number; all valid tokens for 0, and where the changes are no longer
-        known."""
-
-    async def find(self, principal: PrincipalId, tokens: Collection[str]) -> Sequence[KnownToken]:
-        """Those of these tokens that the principal has or had."""
-
-    async def all(self, principal: PrincipalId) -> Sequence[KnownToken]:
-        """All that stand for something."""
-
-    async def forget(self, principal: PrincipalId, tokens: Collection[str]) -> int:
-        """Make these tokens stand for nothing, in every product; returns how many did until now."""
 
 
 def label_of(kind: str) -> str:

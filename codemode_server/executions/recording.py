@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import Span
 
@@ -15,19 +15,22 @@ from codemode_server.executions.execution import Execution
 from codemode_server.executions.plan_report import PlanReport
 from codemode_server.executions.preflight.preflight import Checked
 from codemode_server.executions.reopening import report_of
-from codemode_server.gateway.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, Audit, AuditEvent, AuditEventKind
-from codemode_server.gateway.journal import Journal
+from codemode_server.gateway.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, AuditEvent, AuditEventKind
 from codemode_server.redaction import Redactor, payload, recorded_text
 from codemode_server.sandbox.contract import ProgramError
 from codemode_server.telemetry import spans
+
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_audit import SqliteAudit
+    from codemode_server.storage.sqlite_journal import SqliteJournal
 
 
 @dataclass(slots=True)
 class ExecutionRecorder:
     """Writes of code, values and errors what `state.payloads` allows; only the journal has the complete code."""
 
-    journal: Journal
-    audit: Audit
+    journal: SqliteJournal
+    audit: SqliteAudit
     config: LiveConfig
 
     async def begin(self, execution: Execution, span: Span, isolation_shortfall: str) -> None:

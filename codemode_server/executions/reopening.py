@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -14,9 +15,11 @@ from codemode_server.domain.executions import CallRecord, ExecutionKind, Executi
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.executions.plan_report import PlanReport, plan_report
-from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.plan import Plan
 from codemode_server.off_loop import run_large
+
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_journal import SqliteJournal
 
 _TRIES, _PAUSE_SECONDS = 6, 0.5
 """A product that was killed is noticed shortly after the next one has started."""
@@ -32,7 +35,7 @@ class RecordedRun:
     calls: Sequence[CallRecord]
 
 
-async def recorded(journal: Journal, principal: Principal, execution_id: ExecutionId) -> RecordedRun:
+async def recorded(journal: SqliteJournal, principal: Principal, execution_id: ExecutionId) -> RecordedRun:
     """An execution of this principal with a program, as it is recorded.
 
     Raises:
@@ -49,7 +52,7 @@ async def recorded(journal: Journal, principal: Principal, execution_id: Executi
     return RecordedRun(record, record.code, repeat, await journal.calls(principal, execution_id))
 
 
-async def reopened(journal: Journal, past: RecordedRun, session: Session, *, has_value: bool) -> RecordedRun:
+async def reopened(journal: SqliteJournal, past: RecordedRun, session: Session, *, has_value: bool) -> RecordedRun:
     """An execution that did not succeed, which is this product's to run again from now on, in this session.
     `has_value`: whether its value is stored.
 
@@ -71,7 +74,9 @@ async def reopened(journal: Journal, past: RecordedRun, session: Session, *, has
 _ENDED = (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED, ExecutionStatus.LIMITED)
 
 
-async def report_of(journal: Journal, principal: Principal, record: ExecutionRecord, config: LiveConfig) -> PlanReport:
+async def report_of(
+    journal: SqliteJournal, principal: Principal, record: ExecutionRecord, config: LiveConfig
+) -> PlanReport:
     """The plan of a dry run that has ended."""
     records = await journal.calls(principal, record.execution_id)
     return await run_large(plan_report, records, record.code or "", config.redactor_of(principal))
@@ -82,7 +87,7 @@ async def plan_of(execution_id: ExecutionId, records: Sequence[CallRecord], conf
     return await run_large(partial(Plan, redact=config.redactor.text), execution_id, records)
 
 
-async def to_apply(journal: Journal, principal: Principal, execution_id: ExecutionId) -> RecordedRun:
+async def to_apply(journal: SqliteJournal, principal: Principal, execution_id: ExecutionId) -> RecordedRun:
     """The program of a dry run that may be applied, with its randomness and its calls.
 
     Raises:
@@ -108,7 +113,7 @@ async def to_apply(journal: Journal, principal: Principal, execution_id: Executi
     return RecordedRun(record, record.code, repeat, await journal.calls(principal, execution_id))
 
 
-async def _record(journal: Journal, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord:
+async def _record(journal: SqliteJournal, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord:
     record = await journal.execution(principal, execution_id)
     if record is None:
         raise MetaToolError(f"there is no execution {execution_id!r} (any more: state.journal_hours)")

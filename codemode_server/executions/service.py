@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -36,9 +37,11 @@ from codemode_server.executions.host_waiting import Suspensions, WaitEnd, host_r
 from codemode_server.executions.reopening import RecordedRun, plan_of, recorded, reopened, to_apply
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.gateway.resumed_calls import ResumedCalls
+
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_journal import SqliteJournal
 
 _CANCEL_SECONDS = 5.0
 """How long `cancel` waits for the end of a program."""
@@ -52,7 +55,7 @@ class ExecutionService(OwnsTasks):
 
     runner: ExecutionRunner
     artifacts: ArtifactStore
-    journal: Journal
+    journal: SqliteJournal
     effect_of: Callable[[str, str], Effect]
     """The effect of a tool, by the raw names of server and tool."""
     config: LiveConfig

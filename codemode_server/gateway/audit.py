@@ -2,7 +2,6 @@
 
 It holds what `state.payloads` allows, and no more; the journal holds complete values for a short time.
 Once that has deleted an execution, it is rebuilt from the audit.
-Implementations pass `tests/conformance/test_audit.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from codemode_server.domain.calls import (
     Allow,
@@ -27,6 +26,9 @@ from codemode_server.domain.calls import (
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
+
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_audit import SqliteAudit
 
 MAX_CODE_CHARACTERS = 64 * 1024
 """Longer programs are cut in records."""
@@ -102,37 +104,8 @@ class AuditRow:
     """SHA-256 over the digest of the row before and this event, hexadecimal."""
 
 
-class Audit(Protocol):
-    """A failure to write stops no call."""
-
-    def append(self, event: AuditEvent) -> None:
-        """Queue the event and return at once; it is written in this order. A failure to write it is logged."""
-
-    async def rows(
-        self, principal: Principal, *, execution_id: ExecutionId | None = None, after: int = 0, limit: int = 1_000
-    ) -> Sequence[AuditRow]:
-        """The principal's rows in order, from the one after number `after`, with all that was queued before.
-
-        Raises:
-            AuditUnavailable: the store can't be read.
-        """
-
-    async def executions(
-        self, principal: Principal, *, limit: int, before: float | None = None
-    ) -> Sequence[ExecutionRecord]:
-        """The principal's executions, newest first, with their code as recorded; `before`: only those that started
-        before that time. Raises as `rows` does."""
-
-    async def verified(self) -> tuple[int | None, int]:
-        """Verify the chain: the number of the first row that does not fit, or None, and how many rows are missing at
-        the end. Raises as `rows` does.
-
-        Retention may delete rows meanwhile. Oldest rows that are missing are not noticed.
-        """
-
-
 async def read_execution(
-    audit: Audit, principal: Principal, execution_id: ExecutionId
+    audit: SqliteAudit, principal: Principal, execution_id: ExecutionId
 ) -> tuple[ExecutionRecord, list[CallRecord]] | None:
     """One execution of this principal with its calls; None if the audit does not know it (any more).
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Decision
 from codemode_server.field_names import is_field_name
-from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.gateway.events import (
     CallApprovalRequested,
     CallApprovalSettled,
@@ -19,6 +19,9 @@ from codemode_server.gateway.events import (
     CallRetried,
     CallUnresolved,
 )
+
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_audit import SqliteAudit
 
 _MAX_NAME_CHARACTERS = 1_000
 """Longer names of servers and tools, and longer reasons, are cut."""
@@ -31,7 +34,7 @@ MAX_INPUT_REQUESTS = 100
 class CallAudit:
     """Appends one row for each decision, each retry, each outcome, and each call of an unknown tool."""
 
-    def __init__(self, audit: Audit, config: LiveConfig) -> None:
+    def __init__(self, audit: SqliteAudit, config: LiveConfig) -> None:
         self._audit = audit
         self._config = config
 

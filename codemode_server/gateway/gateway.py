@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anyio.lowlevel import checkpoint
 
@@ -25,7 +25,6 @@ from codemode_server.gateway.events import CallEvents, CallUnresolved, Subscribe
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.fitted_arguments import fitted_arguments
 from codemode_server.gateway.guarded_calls import CallGuard
-from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.pipeline import CallPipeline
 from codemode_server.gateway.policy.names import READ_METHOD
@@ -44,6 +43,9 @@ from codemode_server.guardrails.chain import NO_GUARDRAILS, GuardrailChain
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.sandbox.contract import ArgumentForms, Reply
 
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_journal import SqliteJournal
+
 
 class Gateway:
     """Built once; holds no state of any call."""
@@ -53,7 +55,7 @@ class Gateway:
         *,
         catalog: Callable[[], Catalog],
         upstreams: SharedUpstreams,
-        journal: Journal,
+        journal: SqliteJournal,
         config: LiveConfig,
         learning: Learning | None = None,
         before_answer: Sequence[Subscriber] = (),

@@ -9,15 +9,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import partial, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.observed import NOTHING_YET, Observed, ToolKey, observe, schemas_digest
 from codemode_server.catalog.shapes import outline
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.tool_store import ToolStore
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.sandbox.contract import Reply
+
+if TYPE_CHECKING:
+    from codemode_server.storage.tool_tables import ToolTable
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +34,7 @@ class Learning:
 
     def __init__(
         self,
-        store: ToolStore[ToolKey, str] | None = None,
+        store: ToolTable[ToolKey, str] | None = None,
         config: LiveConfig | None = None,
     ) -> None:
         """Without a store, or with `payloads: none`, observations are lost with the process."""
@@ -51,7 +53,7 @@ class Learning:
         return self._config.settings.types.learn
 
     @property
-    def _store(self) -> ToolStore[ToolKey, str] | None:
+    def _store(self) -> ToolTable[ToolKey, str] | None:
         return None if self._config.payloads == "none" else self._all_stored
 
     def follow_config(self) -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -56,7 +56,6 @@ from codemode_server.gateway.events import (
 )
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.guarded_calls import CallGuard
-from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.placeholders import (
     CHANGED,
     capture,
@@ -82,6 +81,9 @@ from codemode_server.redaction import payload, recorded_text
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams.progress import CallProgress
 
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_journal import SqliteJournal
+
 
 class CallPipeline:
     """Runs calls, many at once; all state of a call is in its `CallAttempt` and the `ExecutionCalls`."""
@@ -90,7 +92,7 @@ class CallPipeline:
         self,
         *,
         upstreams: SharedUpstreams,
-        journal: Journal,
+        journal: SqliteJournal,
         events: CallEvents,
         config: LiveConfig,
         guard: CallGuard,

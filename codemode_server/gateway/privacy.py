@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import anyio
@@ -28,7 +28,7 @@ from codemode_server.domain.errors import (
 )
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.privacy_tokens import TokenStore, first_of_its_kind, label_of
+from codemode_server.domain.privacy_tokens import first_of_its_kind, label_of
 from codemode_server.domain.tools import without_output
 from codemode_server.extras import has_privacy, missing_privacy
 from codemode_server.gateway.binary_parts import with_binary, without_binary
@@ -53,6 +53,9 @@ from codemode_server.privacy.values_in_text import NotPlaceable
 from codemode_server.privacy_settings import PrivacySettings, ProtectionMode
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams.results import CUT
+
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_tokens import SqliteTokens
 
 _OWN_ERRORS = (CallRefused, InvalidArguments, ResultWithheld, UnknownTool)
 """Their texts are written here; a recognizer of names does not search them."""
@@ -319,7 +322,7 @@ def _with_kinds(text: str, found: Findings) -> str:
     return str(replaced(text, found.found, labels)) if found.is_complete else ""
 
 
-def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:
+def call_privacy(config: LiveConfig, store: SqliteTokens) -> CallPrivacy:
     """The protection of a product, as its configuration asks for it; the redactors of `config` use it from now on.
 
     Raises:

@@ -21,6 +21,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import Capture
@@ -33,7 +34,6 @@ from codemode_server.domain.flows import (
     RunningProgram,
     Source,
     SourceSet,
-    SourceStore,
 )
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
@@ -42,6 +42,9 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.targets import CallTarget, title_of
 from codemode_server.text import first_lines
+
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_sources import SqliteSources
 
 EPHEMERAL = "ephemeral"
 """The holder for all sessions that end with their request."""
@@ -59,7 +62,7 @@ _MAX_SHOWN = 20
 class ReadSources:
     """Used on the event loop, but for `load`."""
 
-    def __init__(self, config: LiveConfig, store: SourceStore, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, config: LiveConfig, store: SqliteSources, clock: Callable[[], float] = time.time) -> None:
         self.labels = ToolLabels(config)
         self._config = config
         self._store = store

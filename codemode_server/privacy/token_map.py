@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codemode_server.domain.ids import PrincipalId
-from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue, TokenStore
+from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import run_sized
 from codemode_server.privacy.findings import Finding, Kind
 
 if TYPE_CHECKING:
     from codemode_server.privacy.known_texts import KnownTexts
+    from codemode_server.storage.sqlite_tokens import SqliteTokens
 
 
 _FEW = 200
@@ -32,7 +33,7 @@ _FEW = 200
 class TokenMap:
     """Used on the event loop."""
 
-    def __init__(self, store: TokenStore) -> None:
+    def __init__(self, store: SqliteTokens) -> None:
         self._store = store
         self._texts: dict[PrincipalId, KnownTexts] = {}
         self._refreshing: dict[PrincipalId, anyio.Lock] = {}

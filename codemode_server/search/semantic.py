@@ -17,11 +17,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ from codemode_server.processes.child_process import kill_group, start_blocking
 from codemode_server.search.vectors import EncoderBusy, Vectors
 from codemode_server.settings import SearchSettings, is_folder
 from codemode_server.text import clean_line
+
+if TYPE_CHECKING:
+    from codemode_server.storage.vector_store import SqliteVectorCache
 
 LIGHT = install_command("semantic-light")
 FULL = install_command("semantic")
@@ -67,21 +70,11 @@ _PASSED_FOR_DOWNLOADS = (
 )
 
 
-class VectorCache(Protocol):
-    """Vectors by model name and key of the text. Entries may be evicted; no method raises."""
-
-    def get(self, model: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The stored vectors of these keys."""
-
-    def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        """Adds vectors."""
-
-
 class SemanticEncoder:
     """An `Encoder` that asks a process; vectors of documents are cached on disk."""
 
     def __init__(
-        self, settings: SearchSettings, cache: VectorCache | None = None, *, may_download: bool = True
+        self, settings: SearchSettings, cache: SqliteVectorCache | None = None, *, may_download: bool = True
     ) -> None:
         """A model is downloaded only with `ranker: semantic` and `may_download`."""
         self._settings = settings

@@ -14,15 +14,18 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.tool_store import ToolStore
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.usage_store import ToolName, Use
+
+if TYPE_CHECKING:
+    from codemode_server.storage.tool_tables import ToolTable
 
 MAX_TOOLS = 2_000
 """Maximum number of tools in the statistics; the least recently used are dropped."""
@@ -43,7 +46,7 @@ class UsageStats:
     """How often each tool is used in this installation."""
 
     def __init__(
-        self, store: ToolStore[ToolName, Use], config: LiveConfig | None = None, *, now: Callable[[], float] = time.time
+        self, store: ToolTable[ToolName, Use], config: LiveConfig | None = None, *, now: Callable[[], float] = time.time
     ) -> None:
         """`store` keeps the counts between runs. If `search.habits` is off, nothing is counted."""
         self._store = store

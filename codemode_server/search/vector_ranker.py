@@ -11,14 +11,17 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from codemode_server.domain.errors import CodemodeError, EncoderFailed, EncoderMissing
 from codemode_server.search.lexical import LexicalIndex
-from codemode_server.search.semantic import SemanticEncoder, VectorCache
+from codemode_server.search.semantic import SemanticEncoder
 from codemode_server.search.static import StaticEncoder
 from codemode_server.search.vectors import Encoder, EncoderBusy, VectorIndex
 from codemode_server.settings import SearchSettings
+
+if TYPE_CHECKING:
+    from codemode_server.storage.vector_store import SqliteVectorCache
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +142,7 @@ class VectorRanker:
             logger.log(level, "search: no %s ranking: %s%s", self.level, error, then)
 
 
-def vector_rankers(settings: SearchSettings, cache: VectorCache | None = None) -> list[VectorRanker]:
+def vector_rankers(settings: SearchSettings, cache: SqliteVectorCache | None = None) -> list[VectorRanker]:
     """The vector rankers that the settings ask for, from the weakest to the best."""
     return [VectorRanker(level, encoder) for level, encoder in _encoders(settings, SemanticEncoder(settings, cache))]
 

@@ -33,13 +33,17 @@ _Row = tuple[Any, ...]
 
 
 class SqliteApprovals:
-    """Implements `executions.approvals.approver.ApprovalStore`."""
+    """Holds questions and answers as long as the journal holds their executions: they survive a restart, and other
+    processes may answer. Every method raises `JournalUnavailable` if the store can't be used."""
 
     def __init__(self, thread: DatabaseThread, cipher: JournalCipher) -> None:
         self._thread = thread
         self._cipher = cipher
 
     async def ask(self, approval: Approval) -> Approval:
+        """Store a question without an answer; returns it, or the one that it repeats (`Approval.repeats`), which may
+        have an answer. One of the same call that it does not repeat is deleted."""
+
         def ask(connection: sqlite3.Connection) -> Approval:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM approvals WHERE execution_id = ? AND key_hint = ?",  # noqa: S608
@@ -75,6 +79,10 @@ class SqliteApprovals:
     async def answer(
         self, approval_id: ApprovalId, answer: ApprovalAnswer, *, replaces_refusal: bool = False
     ) -> Approval | None:
+        """Store an answer, unless there is one: the first one stays, except for a refusal that this one replaces.
+        Returns the approval with the answer that holds, once that survives the death of the process; None if the
+        question was withdrawn. What privacy tokens stand for is stored until then."""
+
         def store(connection: sqlite3.Connection) -> Approval | None:
             found = self._one(connection, "approval_id = ?", (approval_id,))
             is_replaced = replaces_refusal and found is not None and found.may_be_approved(answer.answered_at)
@@ -110,14 +118,17 @@ class SqliteApprovals:
         connection.execute("UPDATE approvals SET question = ? WHERE approval_id = ?", (sealed, approval.approval_id))
 
     async def withdraw(self, approval_id: ApprovalId, *, is_answered: bool = False) -> None:
+        """Delete a question that has no answer, or that has one."""
         statement = f"DELETE FROM approvals WHERE approval_id = ? AND answer IS {'NOT ' if is_answered else ''}NULL"  # noqa: S608
         await self._thread.run(lambda connection: connection.execute(statement, (approval_id,)))
 
     async def get(self, principal: Principal, approval_id: ApprovalId) -> Approval | None:
+        """One of this principal; None if there is none (any more)."""
         values = (approval_id, principal.principal_id)
         return await self._thread.run(lambda it: self._one(it, "approval_id = ? AND principal = ?", values))
 
     async def unanswered(self, principal: Principal) -> Sequence[Approval]:
+        """The principal's questions without an answer, oldest first, also those whose time has passed."""
         return await self._select("principal = ? AND answer IS NULL ORDER BY asked_at", (principal.principal_id,))
 
     async def refused(self, principal: Principal, *, since: float) -> Sequence[Approval]:
@@ -131,10 +142,12 @@ class SqliteApprovals:
         return await self._select("principal = ? AND execution_id = ?", (principal.principal_id, execution_id))
 
     async def answered(self, approval_ids: Collection[ApprovalId]) -> Sequence[Approval]:
+        """Those of these that have an answer."""
         which = f"answer IS NOT NULL AND approval_id IN ({placeholders(len(approval_ids))})"
         return await self._select(which, tuple(approval_ids))
 
     async def remembered(self, principal: Principal, session_id: str) -> Sequence[Approval]:
+        """The newest approvals of a session whose answer holds for more than its call."""
         which = "principal = ? AND session_id = ? AND scope IS NOT NULL ORDER BY asked_at DESC LIMIT ?"
         return await self._select(which, (principal.principal_id, session_id, _MAX_REMEMBERED))
 

@@ -37,7 +37,7 @@ _VERIFIED_AT_ONCE = 1_000
 
 
 class SqliteAudit:
-    """Implements `gateway.audit.Audit`."""
+    """A failure to write stops no call, but for `record`."""
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class SqliteAudit:
         self._on_written = on_written
 
     def append(self, event: AuditEvent) -> None:
+        """Queue the event and return at once; it is written in this order. A failure to write it is logged."""
         values = values_of(event)
         self._thread.post(lambda connection: append_values(connection, values), "an event of the audit is lost")
         self._on_written(size_of(values))
@@ -67,11 +68,18 @@ class SqliteAudit:
     async def rows(
         self, principal: Principal, *, execution_id: ExecutionId | None = None, after: int = 0, limit: int = 1_000
     ) -> Sequence[AuditRow]:
+        """The principal's rows in order, from the one after number `after`, with all that was queued before.
+
+        Raises:
+            AuditUnavailable: the store can't be read.
+        """
         return await self._rows("number > ?", after, principal, execution_id, "number", limit)
 
     async def executions(
         self, principal: Principal, *, limit: int, before: float | None = None
     ) -> Sequence[ExecutionRecord]:
+        """The principal's executions, newest first, with their code as recorded; `before`: only those that started
+        before that time. Raises as `rows` does."""
         until = float("inf") if before is None else before
 
         def select(connection: sqlite3.Connection) -> list[ExecutionRecord]:
@@ -86,6 +94,11 @@ class SqliteAudit:
         return await self._run(select)
 
     async def verified(self) -> tuple[int | None, int]:
+        """Verify the chain: the number of the first row that does not fit, or None, and how many rows are missing at
+        the end. Raises as `rows` does.
+
+        Retention may delete rows meanwhile. Oldest rows that are missing are not noticed.
+        """
         verified = (0, "")
 
         def select(

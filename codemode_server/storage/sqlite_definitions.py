@@ -24,7 +24,7 @@ _COLUMNS = "server, tool, digest, former, seen_at, accepted_at, description_mark
 
 
 class SqliteDefinitions:
-    """Implements `domain.definitions.DefinitionStore`."""
+    """Every method raises `JournalUnavailable` if the store can't be used."""
 
     def __init__(self, database: Database, thread: DatabaseThread, texts: ServerTexts | None = None) -> None:
         """`database` reads, `thread` writes."""
@@ -38,10 +38,12 @@ class SqliteDefinitions:
         self._thread.post(self._delete_plain, "tool definitions of protected servers can't be deleted")
 
     def known(self, principal: Principal, server: str | None = None, tool: str | None = None) -> list[KnownDefinition]:
+        """The definitions of this principal, of one server or tool by its raw name if one is given. Blocks briefly."""
         with self._database.use() as connection:
             return _known(connection, principal, server, tool)
 
     def text(self, principal: Principal, server: str, tool: str, digest: str) -> str:
+        """The canonical text of a definition; empty if it is not stored (any more). Blocks briefly."""
         with self._database.use() as connection:
             row = connection.execute(
                 "SELECT definition FROM tool_definitions WHERE (principal, server, tool, digest) = (?, ?, ?, ?)",
@@ -53,6 +55,11 @@ class SqliteDefinitions:
     async def take(
         self, principal: Principal, server: str, listed: Sequence[ListedDefinition], *, accept_new: bool, at: float
     ) -> list[KnownDefinition]:
+        """Add what `new_definitions` says of a listing; returns what is known of the server then.
+
+        Products that take listings of one server at once see each other's: only one of them is the first.
+        """
+
         def take(connection: sqlite3.Connection) -> list[KnownDefinition]:
             known = by_tool(_known(connection, principal, server))
             new = new_definitions(server, known, listed, accept_new=accept_new, at=at)
@@ -67,6 +74,7 @@ class SqliteDefinitions:
         return await self._thread.run(take)
 
     async def accept(self, principal: Principal, definition: KnownDefinition, *, at: float) -> bool:
+        """Note that the person accepts it; False if it is not known (any more)."""
         key = principal.principal_id, definition.server, definition.tool, definition.digest
 
         def accept(connection: sqlite3.Connection) -> bool:

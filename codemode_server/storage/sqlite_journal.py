@@ -1,4 +1,9 @@
-"""The journal on SQLite: complete arguments and results, encrypted, written in a thread of its own."""
+"""The journal: the durable log of executions and calls that resume, replay and "what did call 17 return" read.
+
+A call is in the journal before anything of it is sent: a `begin_call` that raises stops the call. Everything else that
+follows a call (tracing, audit, learning, usage statistics) subscribes to `gateway.events` and can stop nothing. A call
+that was begun and never ended is one whose outcome is unknown: the product was killed before the answer.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +58,10 @@ _Received = tuple[Literal["json", "blocks"], JsonValue]
 
 
 class SqliteJournal:
-    """Implements `gateway.journal.Journal`."""
+    """Holds complete arguments and results, encrypted at rest, until the retention of `state:` has passed.
+
+    Every method raises `JournalUnavailable` if the store can't be used, with a message that says what to do.
+    """
 
     def __init__(
         self,
@@ -78,6 +86,11 @@ class SqliteJournal:
         """Why an outcome of a running execution could not be written."""
 
     async def begin_execution(self, record: ExecutionRecord, *, repeat: Repeat | None = None) -> None:
+        """Returns once the record survives the death of the process. `repeat`: of a program that can run again.
+
+        Raises:
+            MetaToolError: another execution applies the same dry run.
+        """
         owner = self._ownership.name() if self._ownership else None
         self._bytes[record.execution_id] = _ROW_BYTES + len(record.code or "")
 
@@ -114,6 +127,9 @@ class SqliteJournal:
             raise MetaToolError(f"the plan of {record.applies} is applied already, as {other}")
 
     async def reopen_execution(self, record: ExecutionRecord, session: Session) -> bool:
+        """Take an execution that has ended and did not succeed, to run it again in this session; its status is
+        `running` from now on. False if there is none, if it runs, here or in another product, or if by now it is of
+        another session than in the record."""
         owner = self._ownership.name() if self._ownership else None
         execution_id = record.execution_id
         names = (record.principal.principal_id, execution_id)
@@ -148,6 +164,7 @@ class SqliteJournal:
         calls: int,
         milliseconds: float,
     ) -> None:
+        """Set a final status, or `waiting`; it ends once, until it is reopened."""
         size = self._bytes.pop(execution_id, None)
         ended_at, place = self._clock(), f"{execution_id}/error"
 
@@ -166,6 +183,8 @@ class SqliteJournal:
         self._on_written(size or 0)
 
     async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
+        """Returns once the call survives the death of the process, and, if it is sent and not `is_read_only`, that of
+        the machine. A caller that is cancelled meanwhile has recorded it; to begin it once more changes nothing."""
         started_at = self._clock()
         place = f"{call.execution_id}/{call.seq}"
         arguments = await self._prepared(call.execution_id, call.arguments, f"{place}/arguments")
@@ -196,6 +215,10 @@ class SqliteJournal:
         await self._thread.run(insert, is_durable=not is_read_only and isinstance(decision, Allow))
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
+        """Record how a call ended, also one that was refused and never begun (then with `begin_call` before it).
+
+        Returns once that is queued, so that the program need not wait for the disk. If it can't be written, the next
+        `begin_call` or `end_execution` of the execution raises `JournalUnavailable`."""
         place = f"{execution_id}/{seq}"
         has_result = outcome.status is CallStatus.SUCCEEDED or outcome.result is not None
         received = [outcome.encoding, outcome.result]
@@ -225,9 +248,11 @@ class SqliteJournal:
         self._thread.post(update, on_error=keep_error, is_held=False)
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
+        """One execution of this principal; None if there is none (any more)."""
         return await self._execution(principal, "execution_id", execution_id)
 
     async def applied_by(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
+        """The execution of this principal that applies a dry run; None if there is none (any more)."""
         return await self._execution(principal, "applies", execution_id)
 
     async def _execution(self, principal: Principal, column: str, execution_id: ExecutionId) -> ExecutionRecord | None:
@@ -237,6 +262,7 @@ class SqliteJournal:
     async def executions(
         self, principal: Principal, *, limit: int, before: float | None = None
     ) -> Sequence[ExecutionRecord]:
+        """The principal's executions, newest first; `before`: only those that started before that time."""
         which = "started_at < ? ORDER BY started_at DESC LIMIT ?"
         return await self._executions(which, principal, float("inf") if before is None else before, limit)
 
@@ -246,6 +272,7 @@ class SqliteJournal:
         return await run_large(lambda: [to_record(row, self._text) for row in rows])
 
     async def calls(self, principal: Principal, execution_id: ExecutionId) -> Sequence[CallRecord]:
+        """All calls of an execution of this principal in the order of their numbers."""
         return await self._calls(principal, execution_id, "seq > 0", {})
 
     async def call(self, principal: Principal, execution_id: ExecutionId, seq: int) -> CallRecord | None:
@@ -264,6 +291,8 @@ class SqliteJournal:
         return await run_large(self._call_records, execution_id, rows)
 
     async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
+        """The seed with which a program of this principal began. None if there is no such execution (any more), if it
+        can't run again, or if that can't be read."""
         rows = await self._thread.rows(
             "SELECT seed FROM journal_executions WHERE principal = ? AND execution_id = ? AND seed IS NOT NULL",
             (principal.principal_id, execution_id),

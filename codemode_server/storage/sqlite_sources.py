@@ -1,4 +1,4 @@
-"""Sources that sessions have read, in SQLite; implements `domain.flows.SourceStore`."""
+"""Sources that sessions have read, on SQLite. Changes are queued, and done before what is queued later."""
 
 from __future__ import annotations
 
@@ -84,6 +84,7 @@ class SqliteSources:
         self._post("DELETE FROM flow_programs WHERE execution_id = ?", [(execution_id,)])
 
     def forgotten(self) -> list[Holder]:
+        """Those whose sources the person has forgotten since this was asked last. Asked at each call."""
         return self._forgotten.take()
 
     async def forget(self, holders: Sequence[Holder]) -> None:
@@ -102,10 +103,20 @@ class SqliteSources:
         self._forgotten.note(holders)
 
     async def of_session(self, holder: Holder) -> Sequence[Source]:
+        """Sources that a session is known to have read, in any product on the same store.
+
+        Raises:
+            JournalUnavailable: the store can't be used.
+        """
         statement = f"SELECT {_COLUMNS} FROM flow_sources WHERE (principal, holder) = (?, ?) ORDER BY at"  # noqa: S608
         return [_source(row, holder[1]) for row in await self._thread.rows(statement, holder)]
 
     def shared_with(self, holder: Holder) -> Sequence[tuple[Holder, Source]]:
+        """The sources that products on the same store have read under this name, or may have written to its /workspace.
+
+        Raises:
+            JournalUnavailable: the store can't be used.
+        """
         principal, run = holder[0], self._ownership.name() or ""
         with self._database.use() as connection:
             rows = connection.execute(

@@ -1,4 +1,4 @@
-"""The privacy tokens of all principals, on SQLite; implements `domain.privacy_tokens.TokenStore`.
+"""The privacy tokens of all principals, on SQLite, shared by the products on one state folder.
 
 Values are encrypted, with a key of their own, and found by a fingerprint that needs the key too. The row of a token
 that was forgotten stays without its value until `KEPT_CHANGES` later changes, so that other products notice. That with
@@ -70,6 +70,13 @@ class SqliteTokens:
     async def tokens_for(
         self, principal: PrincipalId, values: Sequence[PersonalValue], server: str = ""
     ) -> Sequence[str]:
+        """The token of each value; a value that has none gets one. A token is never used for another value.
+
+        Raises:
+            TokensFull: the server may not get so many; none was made, unless others got some at
+                the same time.
+            JournalUnavailable: the store can't be used.
+        """
         now, limits = self._clock(), self._limits()
         lookups = await run_sized(len(values) > _FEW, self._lookups, principal, values)
         keyed: dict[bytes, PersonalValue] = {}
@@ -125,6 +132,8 @@ class SqliteTokens:
         return token
 
     async def changes(self, principal: PrincipalId, since: int) -> TokenChanges:
+        """Changes after the change of this number; all valid tokens for 0, and where the changes are no longer
+        known."""
         now = self._clock()
 
         def select(connection: sqlite3.Connection) -> tuple[list[Any], int, bool]:
@@ -144,6 +153,7 @@ class SqliteTokens:
         return TokenChanges(await run_sized(len(rows) > _FEW, self._known, principal, rows), last, are_all=are_all)
 
     async def find(self, principal: PrincipalId, tokens: Collection[str]) -> Sequence[KnownToken]:
+        """Those of these tokens that the principal has or had."""
         names = _names_of(tokens)
         now = self._clock()
 
@@ -156,12 +166,14 @@ class SqliteTokens:
         return await run_sized(len(rows) > _FEW, self._known, principal, rows)
 
     async def all(self, principal: PrincipalId) -> Sequence[KnownToken]:
+        """All that stand for something."""
         found = (await self.changes(principal, 0)).tokens
         return sorted(
             (it for it in found if it.original is not None), key=lambda it: (it.kind, len(it.token), it.token)
         )
 
     async def forget(self, principal: PrincipalId, tokens: Collection[str]) -> int:
+        """Make these tokens stand for nothing, in every product; returns how many did until now."""
         names = _names_of(tokens)
 
         def forget(connection: sqlite3.Connection) -> int:

@@ -24,8 +24,9 @@ K = TypeVar("K", bound=tuple[str, ...])
 V = TypeVar("V")
 
 
-class _ToolTable(Generic[K, V]):
-    """Implements `domain.tool_store.ToolStore`. Its first failure is logged."""
+class ToolTable(Generic[K, V]):
+    """No method raises: what can't be stored is learned again, and the first failure is logged. Only `load`, at the
+    start, waits for the disk."""
 
     _key: Callable[..., K]
     _table: ClassVar[str]
@@ -51,6 +52,7 @@ class _ToolTable(Generic[K, V]):
         raise NotImplementedError
 
     def load(self) -> dict[K, V]:
+        """All that is stored, the oldest first."""
         select = f"SELECT {self._values}, {self._keys} FROM {self._table} ORDER BY {self._time} DESC LIMIT ?"  # noqa: S608
         try:
             with self._database.use() as connection:
@@ -62,6 +64,10 @@ class _ToolTable(Generic[K, V]):
         return {key: value for key, value in decoded.items() if value is not None}
 
     async def update(self, changes: Mapping[K, Callable[[V | None], V]]) -> bool:
+        """Replace each stored value by what its function returns (it gets None if there is none), all in one
+        transaction, so that another product on the same database loses nothing. False if that was not possible.
+
+        The functions run in another thread, and again after a failure."""
         marks = placeholders(len(self._keys.split(", ")))
 
         def replace(connection: sqlite3.Connection) -> None:
@@ -88,6 +94,7 @@ class _ToolTable(Generic[K, V]):
         return True
 
     def forget(self) -> None:
+        """Delete all."""
         delete, loss = f"DELETE FROM {self._table}", f"{self._content} can't be forgotten"  # noqa: S608
         self._thread.post(lambda connection: connection.execute(delete), loss)
 
@@ -97,7 +104,7 @@ class _ToolTable(Generic[K, V]):
             logger.warning("%s can't be %s: %s", self._content, what, error)
 
 
-class SqliteObservedTypeStore(_ToolTable[ToolKey, str]):
+class SqliteObservedTypeStore(ToolTable[ToolKey, str]):
     """Learned types of tools' results: `catalog.observed.Observed` as JSON."""
 
     _key = ToolKey
@@ -111,7 +118,7 @@ class SqliteObservedTypeStore(_ToolTable[ToolKey, str]):
         return value, time.time()
 
 
-class SqliteUsageStore(_ToolTable[ToolName, Use]):
+class SqliteUsageStore(ToolTable[ToolName, Use]):
     """Usage statistics of tools."""
 
     _key = ToolName

@@ -21,7 +21,7 @@ _DAY = 86_400.0
 
 
 class SqliteVectorCache:
-    """Implements `search.semantic.VectorCache`. Works in any thread, with a connection of its own.
+    """Vectors by model name and key of the text. Works in any thread, with a connection of its own.
 
     The first failure is logged, and after it the cache stays empty.
     """
@@ -34,6 +34,7 @@ class SqliteVectorCache:
         self._is_closed = False
 
     def get(self, model: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The stored vectors of these keys."""
         with self._turn:
             try:
                 if (database := self._opened()) is not None:
@@ -44,6 +45,7 @@ class SqliteVectorCache:
         return {}
 
     def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        """Adds vectors."""
         with self._turn:
             try:
                 if (database := self._opened()) is not None:

@@ -22,7 +22,6 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import line_with_value
 from codemode_server.domain.tools import Effect
-from codemode_server.executions.approvals.approver import ApprovalStore
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
@@ -49,7 +48,7 @@ NO = ApprovalAnswer(False, AnswerScope.CALL, "wrong repository ✓", "command", 
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[ApprovalStore]:
+async def store(tmp_path: Path) -> AsyncIterator[SqliteApprovals]:
     thread = DatabaseThread(tmp_path)
     yield SqliteApprovals(thread, JournalCipher(tmp_path))
     thread.close()
@@ -71,13 +70,13 @@ def names(approvals: Sequence[Approval]) -> list[str]:
     return [it.approval_id for it in approvals]
 
 
-async def test_a_question_is_read_back_as_it_was_asked(store: ApprovalStore) -> None:
+async def test_a_question_is_read_back_as_it_was_asked(store: SqliteApprovals) -> None:
     assert await store.ask(approval("a")) == approval("a")
     assert await store.get(LOCAL, ApprovalId("a")) == approval("a")
     assert await store.unanswered(LOCAL) == [approval("a")]
 
 
-async def test_the_first_answer_stays_and_is_read_back(store: ApprovalStore) -> None:
+async def test_the_first_answer_stays_and_is_read_back(store: SqliteApprovals) -> None:
     await store.ask(approval("a"))
     assert await store.answer(ApprovalId("a"), NO) == replace(approval("a"), answer=NO)
     assert await store.answer(ApprovalId("a"), YES) == replace(approval("a"), answer=NO)
@@ -85,7 +84,7 @@ async def test_the_first_answer_stays_and_is_read_back(store: ApprovalStore) -> 
     assert await store.unanswered(LOCAL) == []
 
 
-async def test_a_call_that_is_made_again_joins_its_open_question_and_uses_its_answer(store: ApprovalStore) -> None:
+async def test_a_call_that_is_made_again_joins_its_open_question_and_uses_its_answer(store: SqliteApprovals) -> None:
     await store.ask(approval("a"))
     assert (await store.ask(approval("b", asked_at=NOW + 5))).approval_id == "a"
     await store.answer(ApprovalId("a"), YES)
@@ -102,7 +101,9 @@ async def test_a_call_that_is_made_again_joins_its_open_question_and_uses_its_an
     ],
     ids=["another definition of the tool", "another reason", "another principal"],
 )
-async def test_what_was_answered_for_something_else_is_asked_anew(store: ApprovalStore, again: dict[str, Any]) -> None:
+async def test_what_was_answered_for_something_else_is_asked_anew(
+    store: SqliteApprovals, again: dict[str, Any]
+) -> None:
     await store.ask(approval("a"))
     await store.answer(ApprovalId("a"), YES)
     assert (await store.ask(approval("b", **again))).answer is None
@@ -110,20 +111,20 @@ async def test_what_was_answered_for_something_else_is_asked_anew(store: Approva
     assert (await store.ask(approval("c", **again))).approval_id == "b"
 
 
-async def test_a_question_that_nobody_answered_in_time_is_asked_anew(store: ApprovalStore) -> None:
+async def test_a_question_that_nobody_answered_in_time_is_asked_anew(store: SqliteApprovals) -> None:
     await store.ask(approval("a"))
     await store.answer(ApprovalId("a"), ApprovalAnswer(False, channel=NOBODY))
     assert (await store.ask(approval("b"))).approval_id == "b"
     assert (await store.ask(approval("c", asked_at=NOW + 60))).approval_id == "c", "this one was never settled"
 
 
-async def test_the_same_call_of_another_execution_is_another_question(store: ApprovalStore) -> None:
+async def test_the_same_call_of_another_execution_is_another_question(store: SqliteApprovals) -> None:
     await store.ask(approval("a"))
     await store.answer(ApprovalId("a"), YES)
     assert (await store.ask(approval("b", execution="x2"))).answer is None
 
 
-async def test_a_question_is_withdrawn_and_an_answer_is_not(store: ApprovalStore) -> None:
+async def test_a_question_is_withdrawn_and_an_answer_is_not(store: SqliteApprovals) -> None:
     for name, digest in (("a", "d1"), ("b", "d2")):
         await store.ask(approval(name, digest=digest))
     await store.answer(ApprovalId("b"), YES)
@@ -134,7 +135,7 @@ async def test_a_question_is_withdrawn_and_an_answer_is_not(store: ApprovalStore
     assert (await store.get(LOCAL, ApprovalId("b"))) is not None
 
 
-async def test_what_privacy_tokens_stand_for_is_in_a_question_until_it_is_answered(store: ApprovalStore) -> None:
+async def test_what_privacy_tokens_stand_for_is_in_a_question_until_it_is_answered(store: SqliteApprovals) -> None:
     """Other lines of the question stay."""
     line = line_with_value("<EMAIL_1>", "email", "ada@example.org")
     asked = replace(QUESTION, changes=(line, "+ <EMAIL_2> (email) is it", "the tool has changed"))
@@ -165,7 +166,7 @@ async def test_values_of_forgotten_tokens_are_removed_from_open_questions(tmp_pa
     thread.close()
 
 
-async def test_unanswered_questions_come_oldest_first(store: ApprovalStore) -> None:
+async def test_unanswered_questions_come_oldest_first(store: SqliteApprovals) -> None:
     for number in (2, 0, 1):
         await store.ask(approval(f"a{number}", digest=f"d{number}", asked_at=NOW + number))
     await store.answer(ApprovalId("a1"), YES)
@@ -174,7 +175,7 @@ async def test_unanswered_questions_come_oldest_first(store: ApprovalStore) -> N
     assert await store.answered([]) == []
 
 
-async def test_only_approvals_that_hold_for_more_than_their_call_are_remembered(store: ApprovalStore) -> None:
+async def test_only_approvals_that_hold_for_more_than_their_call_are_remembered(store: SqliteApprovals) -> None:
     for number, answer in enumerate(
         [
             YES,
@@ -192,7 +193,7 @@ async def test_only_approvals_that_hold_for_more_than_their_call_are_remembered(
     assert names(await store.remembered(LOCAL, "s2")) == ["b"], "the control"
 
 
-async def test_a_principal_reads_nothing_of_another(store: ApprovalStore) -> None:
+async def test_a_principal_reads_nothing_of_another(store: SqliteApprovals) -> None:
     await store.ask(approval("a", principal=SOMEBODY))
     assert await store.get(LOCAL, ApprovalId("a")) is None
     assert await store.unanswered(LOCAL) == []

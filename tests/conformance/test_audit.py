@@ -12,7 +12,7 @@ from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind, read_execution
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind, read_execution
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
 
@@ -22,7 +22,7 @@ SOMEBODY = Principal(PrincipalId("somebody"))
 
 
 @pytest.fixture
-async def audit(tmp_path: Path) -> AsyncIterator[Audit]:
+async def audit(tmp_path: Path) -> AsyncIterator[SqliteAudit]:
     thread = DatabaseThread(tmp_path)
     yield SqliteAudit(thread)
     thread.close()
@@ -51,7 +51,7 @@ def ended(seq: int) -> AuditEvent:
     )
 
 
-async def test_rows_are_read_back_in_order_with_numbers_that_have_no_gap(audit: Audit) -> None:
+async def test_rows_are_read_back_in_order_with_numbers_that_have_no_gap(audit: SqliteAudit) -> None:
     events = [started(), ended(1), ended(2)]
     for event in events:
         audit.append(event)
@@ -60,14 +60,14 @@ async def test_rows_are_read_back_in_order_with_numbers_that_have_no_gap(audit: 
     assert [row.number for row in rows] == [1, 2, 3]
 
 
-async def test_rows_are_read_in_pages_and_of_one_execution(audit: Audit) -> None:
+async def test_rows_are_read_in_pages_and_of_one_execution(audit: SqliteAudit) -> None:
     for event in (started(X1), started(X2), ended(1), ended(2)):
         audit.append(event)
     assert [row.number for row in await audit.rows(LOCAL, after=1, limit=2)] == [2, 3]
     assert [row.number for row in await audit.rows(LOCAL, execution_id=X1)] == [1, 3, 4]
 
 
-async def test_a_principal_reads_nothing_of_another(audit: Audit) -> None:
+async def test_a_principal_reads_nothing_of_another(audit: SqliteAudit) -> None:
     for event in (started(X1, LOCAL), started(X2, SOMEBODY)):
         audit.append(event)
     assert [row.event.execution_id for row in await audit.rows(LOCAL)] == [X1]
@@ -75,13 +75,13 @@ async def test_a_principal_reads_nothing_of_another(audit: Audit) -> None:
     assert len(await audit.rows(SOMEBODY, execution_id=X2)) == 1, "the control"
 
 
-async def test_each_digest_differs_though_the_events_are_the_same(audit: Audit) -> None:
+async def test_each_digest_differs_though_the_events_are_the_same(audit: SqliteAudit) -> None:
     for _ in range(3):
         audit.append(started())
     assert len({row.digest for row in await audit.rows(LOCAL)}) == 3
 
 
-async def test_a_chain_that_nobody_changed_has_no_broken_row(audit: Audit) -> None:
+async def test_a_chain_that_nobody_changed_has_no_broken_row(audit: SqliteAudit) -> None:
     assert await audit.verified() == (None, 0)
     for seq in range(1, 50):
         audit.append(ended(seq))
@@ -89,7 +89,7 @@ async def test_a_chain_that_nobody_changed_has_no_broken_row(audit: Audit) -> No
     assert len(await audit.rows(LOCAL)) == 49
 
 
-async def test_executions_are_read_newest_first_with_their_end_and_their_number_of_calls(audit: Audit) -> None:
+async def test_executions_are_read_newest_first_with_their_end_and_their_number_of_calls(audit: SqliteAudit) -> None:
     first, second = replace(started(X1), level="wasm"), replace(started(X2), at=2_000.0)
     decided = replace(ended(1), kind=AuditEventKind.CALL_DECIDED, status=None)
     end = replace(started(X1), kind=AuditEventKind.EXECUTION_ENDED, at=1_002.0, status="failed", error="it failed")
@@ -108,7 +108,7 @@ async def test_executions_are_read_newest_first_with_their_end_and_their_number_
     assert [(it.call.seq, it.outcome and it.outcome.status) for it in found[1]] == [(1, CallStatus.FAILED)]
 
 
-async def test_an_execution_with_more_rows_than_are_read_at_once_is_read_whole(audit: Audit) -> None:
+async def test_an_execution_with_more_rows_than_are_read_at_once_is_read_whole(audit: SqliteAudit) -> None:
     audit.append(started())
     for seq in range(1, 2_100):
         audit.append(replace(ended(seq), kind=AuditEventKind.CALL_DECIDED))

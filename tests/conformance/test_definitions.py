@@ -12,7 +12,6 @@ import pytest
 from codemode_server.domain.definitions import (
     MAX_ACCEPTED,
     MAX_WAITING,
-    DefinitionStore,
     KnownDefinition,
     listed_definitions,
 )
@@ -30,7 +29,7 @@ SEND = ToolDefinition("send", "Send a mail.", input_schema=TO)
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[DefinitionStore]:
+async def store(tmp_path: Path) -> AsyncIterator[SqliteDefinitions]:
     database, thread = Database(tmp_path), DatabaseThread(tmp_path)
     yield SqliteDefinitions(database, thread)
     thread.close()
@@ -38,7 +37,7 @@ async def store(tmp_path: Path) -> AsyncIterator[DefinitionStore]:
 
 
 async def take(
-    store: DefinitionStore, *tools: ToolDefinition, at: float = 1.0, server: str = "post", **more: Any
+    store: SqliteDefinitions, *tools: ToolDefinition, at: float = 1.0, server: str = "post", **more: Any
 ) -> dict[tuple[str, bool], str]:
     """Take a listing; gives what each tool is a change of, by name and whether it is accepted."""
     values: dict[str, Any] = {"accept_new": True, **more}
@@ -50,25 +49,25 @@ def described(text: str, name: str = "send") -> ToolDefinition:
     return ToolDefinition(name, text, input_schema=TO)
 
 
-async def waiting(store: DefinitionStore) -> list[KnownDefinition]:
+async def waiting(store: SqliteDefinitions) -> list[KnownDefinition]:
     return [it for it in store.known(LOCAL) if not it.is_accepted]
 
 
-async def test_the_first_listing_of_a_server_is_accepted_as_it_is(store: DefinitionStore) -> None:
+async def test_the_first_listing_of_a_server_is_accepted_as_it_is(store: SqliteDefinitions) -> None:
     assert await take(store, SEND) == {("send", True): ""}
 
 
-async def test_a_changed_tool_waits_beside_the_accepted_definition(store: DefinitionStore) -> None:
+async def test_a_changed_tool_waits_beside_the_accepted_definition(store: SqliteDefinitions) -> None:
     await take(store, SEND)
     assert await take(store, described("Send all mails.")) == {("send", True): "", ("send", False): "send"}
 
 
-async def test_a_tool_that_returns_to_its_accepted_definition_adds_nothing(store: DefinitionStore) -> None:
+async def test_a_tool_that_returns_to_its_accepted_definition_adds_nothing(store: SqliteDefinitions) -> None:
     await take(store, SEND)
     assert await take(store, SEND, at=2.0) == {("send", True): ""}
 
 
-async def test_a_new_tool_is_accepted_or_waits_as_the_caller_says(store: DefinitionStore) -> None:
+async def test_a_new_tool_is_accepted_or_waits_as_the_caller_says(store: SqliteDefinitions) -> None:
     await take(store, SEND)
     assert (await take(store, SEND, described("Read.", "read"), accept_new=True))["read", True] == ""
     other = ToolDefinition("count", "Count.")
@@ -78,19 +77,19 @@ async def test_a_new_tool_is_accepted_or_waits_as_the_caller_says(store: Definit
 
 @pytest.mark.parametrize("renamed", [described("Send a mail.", "post"), described("Something else.", "post")])
 async def test_a_tool_with_the_description_or_the_parameters_of_one_that_is_gone_was_renamed(
-    store: DefinitionStore, renamed: ToolDefinition
+    store: SqliteDefinitions, renamed: ToolDefinition
 ) -> None:
     await take(store, SEND)
     assert (await take(store, renamed))["post", False] == "send"
 
 
-async def test_a_tool_like_one_that_is_still_there_is_new(store: DefinitionStore) -> None:
+async def test_a_tool_like_one_that_is_still_there_is_new(store: SqliteDefinitions) -> None:
     """The control of renaming."""
     await take(store, SEND)
     assert (await take(store, SEND, described("Send a mail.", "post")))["post", True] == ""
 
 
-async def test_an_accepted_definition_stays_accepted(store: DefinitionStore) -> None:
+async def test_an_accepted_definition_stays_accepted(store: SqliteDefinitions) -> None:
     await take(store, SEND)
     await take(store, described("Send all mails."))
     (changed,) = await waiting(store)
@@ -99,32 +98,32 @@ async def test_an_accepted_definition_stays_accepted(store: DefinitionStore) -> 
     assert len(store.known(LOCAL, "post", "send")) == 2, "it may return to the first one"
 
 
-async def test_what_is_not_known_can_t_be_accepted(store: DefinitionStore) -> None:
+async def test_what_is_not_known_can_t_be_accepted(store: SqliteDefinitions) -> None:
     assert not await store.accept(LOCAL, KnownDefinition("post", "send", "0", "", 1.0, None), at=2.0)
 
 
-async def test_the_text_of_a_definition_is_read_back(store: DefinitionStore) -> None:
+async def test_the_text_of_a_definition_is_read_back(store: SqliteDefinitions) -> None:
     await take(store, SEND)
     (listed,) = listed_definitions([SEND])
     assert store.text(LOCAL, "post", "send", listed.digest) == listed.text
     assert store.text(LOCAL, "post", "send", "0") == ""
 
 
-async def test_principals_and_servers_are_apart(store: DefinitionStore) -> None:
+async def test_principals_and_servers_are_apart(store: SqliteDefinitions) -> None:
     await take(store, SEND)
     assert await take(store, described("Send all mails."), server="other") == {("send", True): ""}
     assert store.known(SOMEBODY) == []
     assert store.text(SOMEBODY, "post", "send", listed_definitions([SEND])[0].digest) == ""
 
 
-async def test_the_oldest_definitions_of_a_tool_are_forgotten(store: DefinitionStore) -> None:
+async def test_the_oldest_definitions_of_a_tool_are_forgotten(store: SqliteDefinitions) -> None:
     await take(store, SEND)
     for number in range(MAX_WAITING + 2):
         await take(store, described(f"Version {number}."), at=2.0 + number)
     assert [it.seen_at for it in await waiting(store)] == [float(4 + number) for number in range(MAX_WAITING)]
 
 
-async def test_the_oldest_accepted_definitions_of_a_tool_are_forgotten(store: DefinitionStore) -> None:
+async def test_the_oldest_accepted_definitions_of_a_tool_are_forgotten(store: SqliteDefinitions) -> None:
     await take(store, SEND)
     for number in range(MAX_ACCEPTED):
         await take(store, described(f"Version {number}."), at=2.0 + number)
@@ -134,7 +133,7 @@ async def test_the_oldest_accepted_definitions_of_a_tool_are_forgotten(store: De
     assert (len(accepted), accepted[0].seen_at) == (MAX_ACCEPTED, 2.0)
 
 
-async def test_of_two_first_listings_at_once_only_one_is_accepted(store: DefinitionStore) -> None:
+async def test_of_two_first_listings_at_once_only_one_is_accepted(store: SqliteDefinitions) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(take, store, SEND)
         tasks.start_soon(take, store, described("Send all mails."))

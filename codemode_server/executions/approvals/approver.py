@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import anyio.to_thread
@@ -23,7 +23,6 @@ from codemode_server.domain.approvals import NOBODY, AnswerScope, Approval, Appr
 from codemode_server.domain.calls import Allow, ApprovalDecision, Ask, CallOutcome, CallStatus, Deny, Recorded, ToolCall
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Principal
 from codemode_server.executions.approvals.message import commands_of
 from codemode_server.executions.approvals.patterns import covers, spelling_of
 from codemode_server.executions.approvals.question import ProgramTexts, definition_digest, done_so_far, question_of
@@ -33,39 +32,8 @@ from codemode_server.gateway.targets import CallTarget, ToolTarget
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.text import clean_line
 
-
-class ApprovalStore(Protocol):
-    """Holds questions and answers, encrypted at rest, as long as the journal holds their executions: they survive a
-    restart, and other processes may answer. Implementations pass `tests/conformance/test_approvals.py`.
-
-    Every method raises `JournalUnavailable` if the store can't be used.
-    """
-
-    async def ask(self, approval: Approval) -> Approval:
-        """Store a question without an answer; returns it, or the one that it repeats (`Approval.repeats`), which may
-        have an answer. One of the same call that it does not repeat is deleted."""
-
-    async def answer(
-        self, approval_id: ApprovalId, answer: ApprovalAnswer, *, replaces_refusal: bool = False
-    ) -> Approval | None:
-        """Store an answer, unless there is one: the first one stays, except for a refusal that this one replaces.
-        Returns the approval with the answer that holds, once that survives the death of the process; None if the
-        question was withdrawn. What privacy tokens stand for is stored until then."""
-
-    async def withdraw(self, approval_id: ApprovalId, *, is_answered: bool = False) -> None:
-        """Delete a question that has no answer, or that has one."""
-
-    async def get(self, principal: Principal, approval_id: ApprovalId) -> Approval | None:
-        """One of this principal; None if there is none (any more)."""
-
-    async def unanswered(self, principal: Principal) -> Sequence[Approval]:
-        """The principal's questions without an answer, oldest first, also those whose time has passed."""
-
-    async def answered(self, approval_ids: Collection[ApprovalId]) -> Sequence[Approval]:
-        """Those of these that have an answer."""
-
-    async def remembered(self, principal: Principal, session_id: str) -> Sequence[Approval]:
-        """The newest approvals of a session whose answer holds for more than its call."""
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_approvals import SqliteApprovals
 
 
 class ApprovalChannel(Protocol):
@@ -117,7 +85,7 @@ class _Open:
 class PersonApprover:
     """Implements `gateway.approver.Approver`. Answers of other processes are noticed while it is open."""
 
-    store: ApprovalStore
+    store: SqliteApprovals
     config: LiveConfig
     channels: Sequence[ApprovalChannel]
     texts_of: Callable[[ExecutionId], ProgramTexts] = lambda _: ProgramTexts()

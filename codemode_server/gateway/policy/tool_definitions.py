@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.calls import Deny
 from codemode_server.domain.definition_changes import change_between
 from codemode_server.domain.definitions import (
-    DefinitionStore,
     KnownDefinition,
     KnownTools,
     ListedDefinition,
@@ -32,6 +32,9 @@ from codemode_server.off_loop import run_sized
 from codemode_server.permission_settings import PermissionSettings
 from codemode_server.text import one_line
 
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_definitions import SqliteDefinitions
+
 logger = logging.getLogger(__name__)
 
 _MANY_TOOLS = 100
@@ -43,7 +46,7 @@ REVIEW = "codemode-server tools review"
 class ToolDefinitions:
     """The definitions of one product and its principal."""
 
-    def __init__(self, store: DefinitionStore, config: LiveConfig, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: SqliteDefinitions, config: LiveConfig, clock: Callable[[], float] = time.time) -> None:
         """Reads the store; blocks. Without it, what is listed first in this run is accepted."""
         self._store = store
         self._config = config
@@ -105,7 +108,9 @@ class ToolDefinitions:
             self._known[server] = {**self._known.get(server, {}), **stored}
 
 
-def change_of(store: DefinitionStore, it: KnownDefinition, known: KnownTools, principal: Principal) -> tuple[str, ...]:
+def change_of(
+    store: SqliteDefinitions, it: KnownDefinition, known: KnownTools, principal: Principal
+) -> tuple[str, ...]:
     """Difference between a definition and the one that was accepted last.
 
     Raises:

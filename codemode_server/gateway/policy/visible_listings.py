@@ -10,14 +10,17 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.definitions import SERVER, KnownDefinition, server_definition
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing
-from codemode_server.gateway.audit import Audit
 from codemode_server.gateway.policy.tool_definitions import REVIEW, ToolDefinitions, review_event
 from codemode_server.text import one_line
 from codemode_server.upstreams.cache import CachedListing, ListingCache
+
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_audit import SqliteAudit
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +85,7 @@ class SeenListings:
     """A `ListingCache` that stores in another one. The accepted definitions see each listing before it is published, so
     that no call and no reading can come in between; what waits for a review since then is recorded."""
 
-    def __init__(self, cache: ListingCache, definitions: ToolDefinitions, audit: Audit) -> None:
+    def __init__(self, cache: ListingCache, definitions: ToolDefinitions, audit: SqliteAudit) -> None:
         self._cache = cache
         self._definitions = definitions
         self._audit = audit

@@ -25,7 +25,6 @@ pytestmark = pytest.mark.slow
 
 EACH_WAY = pytest.mark.parametrize(("over", "mode"), [(in_memory, "auto"), (over_stdio, "legacy")])
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
-WAV = b"RIFF\x00\x00\x00\x00WAVEfmt " + bytes(range(200, 256))
 ROWS = "[{'n': n, 'name': f'row {n}', 'note': 'x' * 20} for n in range(10_000)]"
 
 

@@ -102,11 +102,6 @@ class TestKeysThatAreData:
         assert item is not None
         assert list(item.keys) == ["Order ID", "Total (EUR)", "status"]
 
-    def test_names_of_people_that_differ_from_row_to_row_are_none(self) -> None:
-        item = shape_of([{"Ann Example": 1}, {"Bob Example": 2}, {"Cid Example": 3}]).items
-        assert item is not None
-        assert (item.keys, item.is_map) == ({}, True)
-
 
 class TestWhatIsBounded:
     def test_a_million_keys_become_a_map_of_few_values(self) -> None:

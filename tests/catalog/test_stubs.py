@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -305,54 +304,6 @@ class TestTypes:
 
 
 class TestHostileUpstreams:
-    def test_no_text_of_an_upstream_becomes_code(self, load: Load) -> None:
-        evil = '"""\nraise SystemExit("out")\n\\'
-        keys = {
-            "x: int = __import__('os')": {"type": "string", "description": evil, "default": "'); import os #"},
-            "y\n": {"enum": ["a'\"]", evil, "\x1b[31m"], "description": "# \r raise SystemExit\x0c"},
-            "z": {
-                "type": "object",
-                "properties": {evil: {"description": evil}, "k": {"description": "\r\x85\u2028 raise SystemExit"}},
-            },
-            "w": {"type": "array", "items": {"$ref": f"#/$defs/{evil}"}, "default": [evil]},
-        }
-        defs = {evil: {"type": "object", "properties": {"a": {"title": evil, "pattern": evil}}, "title": evil}}
-        source = stub({"properties": keys, "required": [evil], "$defs": defs}, name=evil, description=evil, title=evil)
-        calls, names = load(source)
-        assert len(calls) == 1
-        server, tool, renamed = calls[0]
-        assert (server, set(renamed.values())) == ("github", {"x: int = __import__('os')", "y\n", evil})
-        assert set(inspect.signature(names[tool]).parameters) == {*renamed, "z", "w"}
-        allowed = ast.Expr | ast.ImportFrom | ast.ClassDef | ast.Assign | ast.FunctionDef
-        assert all(isinstance(statement, allowed) for statement in ast.parse(source).body)
-        assert all(line.isprintable() for line in source.split("\n"))
-
-    @pytest.mark.parametrize("wrap", ["properties", "items", "allOf", "anyOf", "additionalProperties"])
-    def test_nesting_without_end_is_any_at_some_depth(self, wrap: str, load: Load) -> None:
-        schema: Any = {"type": "string"}
-        for _ in range(20_000):
-            inner = {"properties": {"a": schema}} if wrap == "properties" else {wrap: schema}
-            schema = {wrap: [schema]} if wrap in ("allOf", "anyOf") else inner
-        for source in (stub({"properties": {"a": schema}}, name="t", output=schema), stub(schema, name="t")):
-            calls, _ = load(source)
-            assert len(calls) == 1
-            assert "Any" in source
-            assert len(source) < 10_000
-
-    @pytest.mark.parametrize("wrap", ["anyOf", "allOf", "properties"])
-    def test_references_that_fan_out_do_not_explode(self, wrap: str, load: Load) -> None:
-        def pair(reference: dict[str, str]) -> Any:
-            return (
-                {"a": reference, "b": {**reference, "type": "object"}}
-                if wrap == "properties"
-                else [reference, dict(reference)]
-            )
-
-        defs = {f"A{n}": {wrap: pair({"$ref": f"#/$defs/A{n + 1}"})} for n in range(60)}
-        source = stub({"properties": {"x": {"$ref": "#/$defs/A0"}}, "$defs": defs}, name="t")
-        load(source)
-        assert len(source) < 200_000
-
     def test_a_huge_schema_is_cut_not_refused(self, load: Load) -> None:
         inner = {f"q{n}": {"type": "object", "properties": {"z": {"const": n}}} for n in range(300)}
         properties = {f"p{n}": {"type": "object", "properties": inner, "description": "d" * 5_000} for n in range(300)}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -96,14 +94,6 @@ def test_past_what_a_session_may_keep_its_oldest_goes_and_nobody_elses(tmp_path:
 def test_what_is_too_large_is_not_kept_and_why_is_said(tmp_path: Path, bounds: dict[str, Any], why: str) -> None:
     with pytest.raises(NotStored, match=why):
         keep(store(tmp_path, **bounds), ADA, "x1")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
-def test_nobody_else_on_the_machine_can_read_it(tmp_path: Path) -> None:
-    keep(store(tmp_path), ADA, "x1")
-    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [tmp_path / "kept", *(tmp_path / "kept").rglob("*")]}
-    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
-    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
 
 
 def test_what_a_killed_product_left_is_removed_and_what_a_living_one_has_is_not(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -16,8 +15,8 @@ from codemode_server.config import load
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import ExecutionStatus, Repeat
-from codemode_server.domain.ids import ExecutionId, PrincipalId
-from codemode_server.domain.principals import Principal, Session
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
 from codemode_server.executions.events import (
     ExecutionCallBegan,
     ExecutionCallEnded,
@@ -47,34 +46,6 @@ async def test_an_execution_goes_on_while_nobody_waits_until_it_is_cancelled(tmp
         assert execution.status is ExecutionStatus.CANCELLED
         with pytest.raises(MetaToolError):
             app.executions.subscribe(execution.execution_id)
-
-
-async def test_principals_share_neither_workspace_nor_artifacts_of_one_product(tmp_path: Path) -> None:
-    """Even over the same session. The control: the same principal has both in its next program."""
-    async with product(tmp_path) as (app, context):
-
-        async def run(code: str, by: RequestContext) -> Execution:
-            execution = app.executions.start(code, by)
-            with anyio.fail_after(120):
-                await execution.done.wait()
-            return execution
-
-        stranger = replace(context, principal=Principal(PrincipalId("stranger")))
-        first = await run("open('/workspace/mine', 'w').write('of one')\n'secret' * 100", context)
-        reads = f"""
-import os
-from codemode import results
-try:
-    value = results[{first.execution_id!r}]
-except Exception as error:
-    value = type(error).__name__
-[sorted(os.listdir('/workspace')), value, list(results)]
-"""
-        own, foreign = await run(reads, context), await run(reads, stranger)
-    assert own.outcome.value == [["mine", "sessions", "state"], "secret" * 100, [first.execution_id]]
-    assert foreign.outcome.value[0] == ["sessions", "state"]
-    assert foreign.outcome.value[2] == []
-    assert foreign.outcome.value[1] != "secret" * 100
 
 
 async def test_whoever_subscribes_sees_its_calls_and_its_end(tmp_path: Path) -> None:

@@ -32,7 +32,6 @@ ROOMS = {
     "properties": {"result": {"type": "array", "items": {"type": "string"}}},
     "required": ["result"],
 }
-PRICE = {"type": "object", "properties": {"eur": {"type": "number"}, "note": {"type": "string"}}, "required": ["eur"]}
 
 
 def tool(name: str, *required: str, effect: Effect = Effect.READS, optional: tuple[str, ...] = ()) -> ToolDefinition:

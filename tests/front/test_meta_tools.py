@@ -200,46 +200,6 @@ async def test_a_wrong_argument_is_answered_with_what_is_right(tmp_path: Path) -
             assert answer.text == message
 
 
-HUGE: list[tuple[str, dict[str, Any], str]] = [
-    ("list_dir", {"path": "/a" * 2_000_000}, "'path' has 4,000,000 characters, more than 20,000"),
-    ("read_tool", {"path": "a" * 20_001}, "'path' has 20,001 characters"),
-    ("search_tools", {"query": "a" * 20_001}, "'query' has 20,001 characters"),
-    ("search_tools", {"query": "x", "server": "a" * 20_001}, "'server' has 20,001 characters"),
-    ("x" * 4_000_000, {}, "There is no tool 'xxx"),
-    ("list_dir", {f"x{n}": n for n in range(100_000)}, "there is no argument 'x0'"),
-    ("list_dir", {"y" * 1_000_000: 1}, "there is no argument 'yyy"),
-]
-
-
-async def test_the_answer_to_huge_arguments_is_short(tmp_path: Path) -> None:
-    async with product(tmp_path) as host:
-        for tool, arguments, message in HUGE:
-            answer = await host.call(tool, **arguments)
-            assert answer.result.is_error, tool
-            assert message in answer.text
-            assert len(answer.text) < 1_000
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments", "told"),
-    [
-        ("list_dir", {"path": "/servers/githb"}, "github"),
-        ("read_tool", {"path": "servers/github/creat_issue.py"}, "create_issue"),
-        ("read_tool", {"path": "/workspace/../../etc/passwd"}, "/workspace"),
-        ("list_dir", {"path": "/etc"}, "/servers"),
-        ("search_tools", {"query": "issue", "server": "gitlab"}, "github"),
-    ],
-)
-async def test_what_is_not_there_is_answered_with_what_is(
-    tmp_path: Path, tool: str, arguments: dict[str, Any], told: str
-) -> None:
-    async with product(tmp_path) as host:
-        answer = await host.call(tool, **arguments)
-    assert answer.result.is_error
-    assert told in answer.text
-    assert "root:" not in answer.text
-
-
 FITTING: list[tuple[str, dict[str, Any]]] = [
     ("list_dir", {}),
     ("list_dir", {"path": "/servers/github"}),

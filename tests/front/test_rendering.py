@@ -202,17 +202,6 @@ async def test_no_escape_or_invisible_character_reaches_the_model(tmp_path: Path
         assert "red gnp.exe" in text
 
 
-async def test_a_secret_of_the_configuration_is_masked_wherever_it_turns_up(tmp_path: Path) -> None:
-    code = f"import sys\nprint('{SECRET}')\nprint('{SECRET}', file=sys.stderr)\n"
-    good = await run(tmp_path, code + f"{{'k {SECRET}': ['{SECRET}']}}")
-    bad = await run(tmp_path, code + f"raise ValueError('{SECRET}')")
-    assert SECRET not in good.result.model_dump_json() + bad.result.model_dump_json()
-    assert good.value == {f"k {MASK}": [MASK]}
-    assert (good.content["stdout"], good.content["stderr"]) == (f"{MASK}\n", f"{MASK}\n")
-    assert bad.error["message"] == MASK
-    assert (await run(tmp_path, f"['{SECRET[:6]}\\x00{SECRET[6:]}']")).value == [MASK], "with a control within"
-
-
 async def test_a_failed_program_says_which_calls_have_happened_and_with_what(tmp_path: Path) -> None:
     answer = await run(
         tmp_path, "from servers.github import create_issue, boom\ncreate_issue(owner='a', repo='b', title='c')\nboom()"

@@ -11,7 +11,6 @@ import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,8 +19,6 @@ from tests.hosts.kit import ROOT, NodeTools, configured, forked_product, install
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300)]
 
 META_TOOLS = ["list_dir", "read_tool", "search_tools", "execute_code"]
-TOOL_IS_ERROR = 5
-"""The Inspector's exit code for a result with isError."""
 OPEN_ISSUE = """
 from servers.github import create_issue
 create_issue(owner="acme", repo="shop", title="Bug")["url"]
@@ -43,14 +40,6 @@ class Inspector:
     def ask(self, era: str, method: str, *options: str) -> subprocess.CompletedProcess[str]:
         product = (*forked_product(), "--config", str(self.config))
         return self.run("--protocol-era", era, "--method", method, *options, "--cwd", str(ROOT), "--", *product)
-
-    def call(self, era: str, tool: str, **arguments: Any) -> dict[str, Any]:
-        """One tools/call; gives the result as the Inspector prints it, if its exit code agrees with it."""
-        done = self.ask(era, "tools/call", "--tool-name", tool, "--tool-args-json", json.dumps(arguments))
-        assert done.returncode in (0, TOOL_IS_ERROR), done.stderr
-        result: dict[str, Any] = json.loads(done.stdout)
-        assert result["isError"] is (done.returncode == TOOL_IS_ERROR)
-        return result
 
     def run(self, *options: str) -> subprocess.CompletedProcess[str]:
         return self.tools.run(self.folder, "mcp-inspector", "--cli", *options)
@@ -75,19 +64,6 @@ def test_the_four_tools_are_listed_in_order_and_pass_the_portability_lint(inspec
     done = inspector.ask(era, "tools/list", "--strict")
     assert done.returncode == 0, done.stderr
     assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == META_TOOLS
-
-
-@EACH_ERA
-def test_a_program_that_calls_an_upstream_gives_its_value(acquainted: Inspector, era: str) -> None:
-    """The upstreams are still to be started when the program comes."""
-    result = acquainted.call(era, "execute_code", code=OPEN_ISSUE)
-    content = result["structuredContent"]
-    assert content["status"] == "succeeded", result
-    assert content["value"] == "https://github.example/acme/shop/issues/1"
-    assert [call["tool"] for call in content["calls"]] == ["github.create_issue"]
-    assert reached(acquainted.folder) == [
-        {"tool": "create_issue", "owner": "acme", "repo": "shop", "title": "Bug", "body": ""}
-    ]
 
 
 def test_what_the_readme_tells_to_paste_works_as_it_is(acquainted: Inspector) -> None:

@@ -28,8 +28,6 @@ from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import SqliteUsageStore
 
-DAY = 86_400.0
-
 
 @dataclass
 class Clock:

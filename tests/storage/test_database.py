@@ -6,7 +6,6 @@ Real products and real processes; what is read here is read as a person would, w
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import stat
@@ -16,7 +15,7 @@ from typing import Any
 
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.schema import VERSION
-from tests.behaviour.product import configuration, in_memory, office, over_stdio
+from tests.behaviour.product import configuration, office, over_stdio
 from tests.storage.at_once import STARTS, run_at_once
 
 
@@ -65,67 +64,3 @@ async def test_all_that_a_product_keeps_is_readable_by_its_user_only(tmp_path: P
     closed = {name for name in kept if name not in shared}
     assert {name for name in shared if not any(name.startswith(f"{folder}/") for folder in closed - {"state"})} == set()
     assert kept["state"] == 0o700
-
-
-async def test_a_program_leaves_its_execution_and_its_calls_settled_in_the_record(tmp_path: Path) -> None:
-    path = configuration(
-        tmp_path,
-        office(tmp_path, "github"),
-        permissions={"rules": [{"deny": "github/create_issue", "reason": "By hand."}]},
-    )
-    async with in_memory(path) as host:
-        answer = await host.run(
-            """\
-from codemode import ToolError
-from servers.github import list_issues, create_issue, boom
-for call in (lambda: create_issue(owner="a", repo="b", title="c"), boom, lambda: list_issues(repo=7)):
-    try:
-        call()
-    except ToolError as error:
-        print(error)
-len(list_issues(repo="a/b"))
-"""
-        )
-        failed = await host.run("1 / 0")
-    assert answer.value == 5
-    executions = rows(
-        tmp_path / "state",
-        "SELECT execution_id, principal, level, status, calls, ended_at >= started_at, milliseconds > 0 "
-        "FROM journal_executions ORDER BY started_at",
-    )
-    assert executions == [
-        (answer.content["execution_id"], "default", "wasm", "succeeded", 4, 1, 1),
-        (failed.content["execution_id"], "default", "wasm", "failed", 0, 1, 1),
-    ]
-    errors = rows(tmp_path / "state", "SELECT error FROM audit WHERE kind = 'execution_ended' ORDER BY number")
-    assert errors == [(None,), ("ZeroDivisionError (line 1)",)]
-    assert rows(tmp_path / "state", "SELECT count(DISTINCT session_id) FROM journal_executions") == [(1,)]
-    calls = rows(
-        tmp_path / "state",
-        "SELECT seq, server, tool, decision, reason, status, milliseconds > 0, result_bytes > 0 "
-        "FROM journal_calls ORDER BY seq",
-    )
-    rule, default = (
-        "rule 1 of permissions.rules (deny: github/create_issue): By hand.",
-        "permissions.default is 'allow'",
-    )
-    assert calls == [
-        (1, "github", "create_issue", "deny", rule, "refused", 1, 0),
-        (2, "github", "boom", "allow", default, "failed", 1, 0),
-        (3, "github", "list_issues", "allow", default, "invalid", 1, 0),
-        (4, "github", "list_issues", "allow", default, "succeeded", 1, 1),
-    ]
-    payloads = rows(tmp_path / "state", "SELECT payload FROM audit WHERE seq = 4 ORDER BY number")
-    assert [json.loads(payload) for (payload,) in payloads] == [
-        {"repo": "str of 3"},
-        [
-            "5 x",
-            {
-                "number": "int",
-                "title": "str of 14",
-                "state": "str of 4",
-                "labels": ["2 x", "str of 3"],
-                "created_at": "str of 20",
-            },
-        ],
-    ]

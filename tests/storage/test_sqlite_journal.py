@@ -28,12 +28,10 @@ from codemode_server.storage.sqlite_audit import SqliteAudit, delete_audit_rows
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.upkeep import Retention, Upkeep
 
-ROOT = Path(__file__).parents[2]
 LOCAL = Principal(PrincipalId("default"))
 X1 = ExecutionId("x1")
 DAY = 86_400.0
 SEED = bytes(range(65, 97))
-UNBOUNDED = Retention(0, 0)
 
 
 def change(folder: Path, statement: str, *values: object) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
-from opentelemetry.sdk.trace import TracerProvider
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import AnswerLost, CallTimedOut, ToolFailed, UnknownTool, UpstreamUnavailable
@@ -58,15 +57,6 @@ async def test_cancelling_our_task_cancels_the_call_at_the_server(kit: Kit, tmp_
         await kit.until(log.exists)
         tasks.cancel_scope.cancel()
     await kit.until(lambda: "hang cancelled" in log.read_text())
-
-
-@BOTH_ERAS
-async def test_progress_is_passed_on(kit: Kit, protocol: str) -> None:
-    progress = CallProgress()
-    async with kit.pool({"s": kit.modern(protocol=protocol)}) as pool:
-        assert (await pool.call_tool("s", "steps", {}, progress=progress)).value == "ok"
-        await kit.until(lambda: progress.fraction == 1)
-    assert progress.message == "done"
 
 
 HUGE = "1" + "0" * 400
@@ -234,16 +224,6 @@ async def test_a_call_to_a_failed_server_tries_it_again_at_once(kit: Kit, tmp_pa
         program.write_text(f"#!/bin/sh\nexec {mended.command} {' '.join(mended.args)}\n")
         program.chmod(0o755)
         assert (await pool.call_tool("s", "a", {})).value == "ok"
-
-
-@BOTH_ERAS
-async def test_the_trace_goes_on_in_the_server(kit: Kit, protocol: str) -> None:
-    """W3C trace context in `_meta` (SEP-414), from whatever span is current in the caller."""
-    tracer = TracerProvider().get_tracer("test")
-    async with kit.pool({"s": kit.modern(protocol=protocol)}) as pool:
-        with tracer.start_as_current_span("call") as span:
-            told = (await pool.call_tool("s", "trace", {})).value
-        assert f"{span.get_span_context().trace_id:032x}" in told["traceparent"]
 
 
 @BOTH_ERAS

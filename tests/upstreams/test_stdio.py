@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +11,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codemode_server.domain.errors import ResultTooLarge
 from codemode_server.domain.tools import UpstreamState, without_output
-from codemode_server.processes import child_process
 from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._messages import parse_line
-from codemode_server.upstreams.progress import CallProgress
-from codemode_server.upstreams.transports import stdio
 from codemode_server.upstreams.transports.stdio import StdioSettings, StdioTransport
 from tests.upstreams.kit import QUICK, Kit, is_gone
 
@@ -147,15 +142,6 @@ async def test_a_result_of_many_mib_takes_time_in_proportion_to_its_size(kit: Ki
             assert len((await pool.call_tool("s", "a", {"mib": 40})).value) == 40 * 2**20
 
 
-async def test_a_message_that_is_too_long_fails_its_call_and_the_connection_goes_on(kit: Kit) -> None:
-    async with kit.pool({"s": kit.raw("huge_line")}) as pool:
-        with pytest.raises(ResultTooLarge, match=r"larger than 16 MiB; ask for less of it .*limits\.call_bytes"):
-            await pool.call_tool("s", "a", {"mib": 17})
-        progress = CallProgress()
-        assert (await pool.call_tool("s", "a", {"mib": 0}, progress=progress)).value == ""
-        assert progress.restart == ""
-
-
 async def test_the_bound_on_a_message_holds_before_its_end(kit: Kit) -> None:
     reaper = Reaper()
     program = "print('x' * 5000, end='', flush=True); input()"
@@ -214,28 +200,6 @@ def test_an_answer_that_is_too_much_is_one_to_the_call_of_its_own_id(
     """The ids of what is in the result are others."""
     whole = line.replace(b"RESULT", result).replace(b"LONG", LONG)
     assert [getattr(message, "id", None) for message in parse_line(whole)] == answered
-
-
-async def test_stubborn_servers_are_gone_within_the_two_seconds_a_host_gives(
-    kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Three that ignore EOF and SIGTERM, each with a child that does so too, end at the same time."""
-    sent, send = [], os.killpg
-
-    def noting(pgid: int, number: int) -> None:
-        if number:
-            sent.append(number)
-        send(pgid, number)
-
-    monkeypatch.setattr("os.killpg", noting)
-    files = [tmp_path / str(number) for number in range(3)]
-    async with kit.pool({file.name: kit.raw("stubborn", file, protocol="legacy") for file in files}):
-        pass
-    assert sent == [signal.SIGTERM] * 3 + [signal.SIGKILL] * 3, "together, not one after the other"
-    assert stdio._FLUSH_S + 2 * stdio.EXIT_GRACE_S + child_process._REAP_S < 2
-    pids = [int(pid) for file in files for pid in file.read_text().split()]
-    assert len(pids) == 6
-    await kit.until(lambda: all(is_gone(pid) for pid in pids))
 
 
 async def test_a_cancelled_start_leaves_no_process(kit: Kit, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
 `gzip in name only` no gzip.
 
 `act(what, size, form)` answers with about `size` bytes: `what` says of what they are made, and `form` how HTTP sends
-them. `list_of(tools, size, what)` decides what is listed from then on. Standard library only.
+them. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-import threading
 import zlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 PIECE = 64 * 2**10
-WRITING = threading.Lock()
 ANY: dict[str, Any] = {"type": "object", "additionalProperties": True}
 LISTED: dict[str, Any] = {"tools": 0, "size": 0, "what": "text"}
 
@@ -60,12 +58,8 @@ def response(message: dict[str, Any]) -> str:
         able = {"tools": {"listChanged": True}}
         result = json.dumps({"protocolVersion": "2025-06-18", "capabilities": able, "serverInfo": info})
     elif method == "tools/list":
-        names = ("act", "list_of")
-        tools = [{"name": name, "inputSchema": ANY} for name in names]
+        tools = [{"name": "act", "inputSchema": ANY}]
         result = json.dumps({"tools": [*tools, *tools_of(LISTED["tools"], LISTED["size"], LISTED["what"])]})
-    elif method == "tools/call" and params["name"] == "list_of":
-        LISTED.update(arguments)
-        result = result_of("", 0)
     elif method == "tools/call":
         result = result_of(what, size)
     else:
@@ -89,8 +83,6 @@ def stdio() -> None:
                 sys.stdout.write('"]}}\n')
         else:
             sys.stdout.write(response(message) + "\n")
-        if (message.get("params") or {}).get("name") == "list_of":
-            sys.stdout.write('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n')
         sys.stdout.flush()
 
 

@@ -18,7 +18,6 @@ from codemode_server.settings import Settings
 
 Fingerprint = Callable[[bytes, str], bytes]
 ANN, BOB, EVE = (f"crm://c/{name}@example.org" for name in ("ann.lee", "bob.ray", "eve.low"))
-PLAIN = "crm://c/list"
 
 
 def of_key(data: bytes, purpose: str) -> bytes:

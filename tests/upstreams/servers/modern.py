@@ -45,13 +45,6 @@ def fails() -> str:
 
 
 @server.tool()
-async def steps(ctx: Context) -> str:
-    await ctx.report_progress(1, 2, "half")
-    await ctx.report_progress(2, 2, "done")
-    return "ok"
-
-
-@server.tool()
 async def work(ctx: Context, steps: int, seconds: float) -> str:
     """Reports progress after each step."""
     for step in range(1, steps + 1):
@@ -96,11 +89,6 @@ async def grow(ctx: Context) -> str:
     await ctx.notify_tools_changed()
     await ctx.session.send_tool_list_changed()
     return "grown"
-
-
-@server.tool()
-def trace(ctx: Context) -> dict[str, Any]:
-    return {"traceparent": (ctx.request_context.meta or {}).get("traceparent")}
 
 
 @server.tool()

@@ -54,13 +54,6 @@ def test_the_lock_has_what_its_sources_ask_for(lock: Path) -> None:
     assert disagreements(["pip<0.1", "no-such-package"], pins(lock)) == ["pip<0.1", "no-such-package"]  # the control
 
 
-@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
-def test_each_locked_package_has_the_hashes_of_its_files(lock: Path) -> None:
-    packages = pins(lock)
-    assert packages
-    assert [name for name, _, rest in packages if "--hash=sha256:" not in rest] == []
-
-
 @pytest.mark.parametrize("lock", NPM_LOCKS, ids=lambda lock: lock.parent.name)
 def test_each_npm_package_has_its_digest_and_the_version_that_is_asked_for(lock: Path) -> None:
     """A bundled package is part of the archive of another one, whose digest covers it."""

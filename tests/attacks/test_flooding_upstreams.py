@@ -146,7 +146,7 @@ def listing(tools: int, size: int, what: str) -> ServerSettings:
 
 
 async def test_of_a_large_listing_the_tools_that_fit_are_taken_and_it_is_said(kit: Kit) -> None:
-    said = "only the first 10,000 tools are taken; 2,002 or more are left out"
+    said = "only the first 10,000 tools are taken; 2,001 or more are left out"
     for server, taken, problems in (
         (listing(12_000, 100, "fields"), 10_000, [said]),
         (listing(40, 300_000, "text"), 41, []),

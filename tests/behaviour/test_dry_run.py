@@ -219,12 +219,6 @@ async def test_a_write_with_other_arguments_is_asked_about_and_not_sent_if_refus
     assert shared.diary() == []
 
 
-async def test_chance_is_that_of_the_dry_run(shared: DryProduct) -> None:
-    dry = await shared.dry("write(text=f'{random.random()} {uuid.uuid4()}')")
-    assert (await shared.apply(dry)).content["status"] == "succeeded"
-    assert shared.diary() == [planned(dry)[0][1]["text"]]
-
-
 async def test_a_denied_call_is_denied_and_one_that_would_be_asked_about_is_marked(tmp_path: Path) -> None:
     rules = [{"deny": "diary/write_and_fail"}, {"ask": "tracker/comment"}]
     async with product(tmp_path, permissions={"rules": rules}) as one:

@@ -9,15 +9,11 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio.to_thread
 import pytest
 import pytest_asyncio
-from anyio import from_thread
 
 from tests import fork_server
 
@@ -75,18 +71,6 @@ for user_id in user_list:
 # Code Execution: Native Python loops and conditionals
 """
 
-DATA_FILTERING = """
-# Get 10,000 rows in sandbox (not context)
-all_rows = await get_sheet({'sheetId': 'abc123'})
-
-# Filter in Python (efficient!)
-pending = [row for row in all_rows if row["Status"] == "pending"]
-
-# Only return summary + sample (500 tokens vs 50K tokens)
-print(f"Found {len(pending)} pending orders")
-print(pending[:5])
-"""
-
 IMPORT_AND_USE = """
 from servers.github import get_file_contents, create_issue
 
@@ -123,12 +107,6 @@ TOOL_SELECTION = {
 }
 """The fourth document, "Different Customers, Different Tool Selection": each task with its generated code."""
 
-TRADITIONAL = """
-# Traditional MCP: intermediate data flows through LLM
-transcript = mcp.call("google-drive.getDocument", {"documentId": "abc123"})["content"]
-mcp.call("salesforce.updateRecord", {"recordId": "XYZ", "data": {"Notes": transcript}})
-"""
-
 SESSION_LOG = """
 {
     "session_id": "session_001",
@@ -157,38 +135,6 @@ SESSION_LOG = """
     }
 }
 """
-
-MULTI_SESSION = '''
-# Session 1: Initial work
-customer_uid = "user_12345"
-executor_1 = create_executor_for_customer(customer_uid, config)
-
-# Task 1: Write state
-executor_1.execute(
-    code="""
-import json
-import os
-os.makedirs('/workspace/state', exist_ok=True)
-with open('/workspace/state/results.json', 'w') as f:
-    json.dump({'step': 1, 'result': 8}, f)
-print("State saved")
-""",
-    task_description="Save initial state"
-)
-
-# Session 2: Same customer reads data (different execution)
-executor_2 = create_executor_for_customer(customer_uid, config)  # Same workspace!
-
-executor_2.execute(
-    code="""
-import json
-with open('/workspace/state/results.json', 'r') as f:
-    data = json.load(f)
-print(f"Resumed from step {data['step']}")
-""",
-    task_description="Resume from previous session"
-)  # ✅ Can read data from session 1!
-'''
 
 
 def named(folder: Path, *names: str) -> dict[str, Any]:
@@ -237,14 +183,6 @@ async def test_a_loop_with_a_condition_calls_one_tool_for_some_users_of_another(
     assert (await host.run(undefined + NATIVE_CONTROL_FLOW)).content["status"] == "succeeded"
     assert [call["user_id"] for call in host.reached("get_user_data")] == [1, 2, 3, 4, 5]
     assert [call["user_id"] for call in host.reached("send_notification")] == [1, 3, 5]
-
-
-async def test_the_summary_and_the_sample_of_a_sheet_are_all_that_the_model_gets(host: Host) -> None:
-    answer = await host.run("from servers.google_drive import get_sheet\n" + DATA_FILTERING)
-    first, second = answer.content["stdout"].splitlines()
-    assert first == "Found 2500 pending orders"
-    assert [row["Order ID"] for row in ast.literal_eval(second)][:2] == ["ORD-00000", "ORD-00004"]
-    assert len(answer.text) < 1_000
 
 
 async def test_a_call_with_the_placeholders_of_the_document_is_rejected_with_what_is_missing(host: Host) -> None:
@@ -350,71 +288,6 @@ async def test_the_log_of_a_session_has_the_form_of_the_document(tmp_path: Path)
     point = log["checkpoint"]
     assert point.keys() == documented["checkpoint"].keys()
     assert (point["step"], point["context"], point["last_task"]) == (3, "Working on data analysis", task["task_id"])
-
-
-async def test_calls_by_a_host_carry_the_document_through_the_model(tmp_path: Path) -> None:
-    """What the document compares programs with: by direct tools. `test_seed_programs` has its program, whose text is
-    the control."""
-    servers = office(tmp_path, "google_drive") | named(tmp_path, "salesforce")
-    path = configuration(tmp_path, {name: {**it, "direct": ["*"]} for name, it in servers.items()})
-    tools = {
-        "google-drive.getDocument": "google_drive__get_document",
-        "salesforce.updateRecord": "salesforce__update_record",
-    }
-    carried: list[str] = []
-    async with in_memory(path) as host:
-
-        class HostClient:
-            @staticmethod
-            def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-                answer = from_thread.run(partial(host.call, tools[name], **arguments))
-                carried.extend([json.dumps(arguments), answer.text])
-                found: dict[str, Any] = json.loads(answer.text)
-                return found
-
-        await anyio.to_thread.run_sync(exec, TRADITIONAL, {"mcp": HostClient})
-        (update,) = host.reached("update_record")
-    assert update["data"]["Notes"].startswith("We agreed on the price.")
-    assert len([text for text in carried if "We agreed on the price." in text]) == 2, "read once and written once"
-
-
-@dataclass
-class Executor:
-    """The document's executor: each execution is one by a host of the product, which serves one session to it."""
-
-    path: Path
-    outputs: list[str] = field(default_factory=list)
-
-    def execute(self, code: str, task_description: str) -> None:
-        from_thread.run(self._execute, code, task_description)
-
-    async def _execute(self, code: str, description: str) -> None:
-        async with in_memory(self.path) as host:
-            answer = await host.run(code, description=description)
-        assert answer.content["status"] == "succeeded", answer.text
-        self.outputs.append(answer.content["stdout"])
-
-
-async def test_a_later_session_of_the_same_customer_reads_the_state_and_another_customer_does_not(
-    tmp_path: Path,
-) -> None:
-    made: list[Executor] = []
-
-    def create_executor_for_customer(customer_uid: str, config: dict[str, Any]) -> Executor:
-        made.append(Executor(configuration(tmp_path, principal=customer_uid, **config)))
-        return made[-1]
-
-    names = {"create_executor_for_customer": create_executor_for_customer, "config": {"servers": {}}}
-    await anyio.to_thread.run_sync(exec, MULTI_SESSION, names)
-    assert [it.outputs for it in made] == [["State saved\n"], ["Resumed from step 1\n"]]
-    logs = session_logs(tmp_path)
-    assert len({log["session_id"] for log in logs}) == 2
-    assert sorted(task["description"] for log in logs for task in log["tasks"]) == [
-        "Resume from previous session",
-        "Save initial state",
-    ]
-    async with in_memory(configuration(tmp_path, {}, principal="user_67890")) as other:
-        assert (await other.run("import os\nos.listdir('/workspace/state')")).value == []
 
 
 def session_logs(folder: Path, principal: str = "user_12345") -> list[dict[str, Any]]:

@@ -1,5 +1,5 @@
-"""Upstreams that the examples of the seed documents name beside the office: calculator, weather, filesystem, users, a
-github that has files, and a salesforce whose records have no type.
+"""Upstreams that the examples of the seed documents name beside the office: calculator, weather, filesystem, users and
+a github that has files.
 
 Run as `documents.py NAME` over stdio; what was asked of it is logged as `office.py` does.
 """
@@ -75,14 +75,7 @@ def github(server: Server) -> None:
         return {"number": noted("create_issue", owner=owner, repo=repo, title=title, body=body) + 1}
 
 
-def salesforce(server: Server) -> None:
-    @server.tool(description="Update a record of the CRM.")
-    def update_record(recordId: str, data: dict[str, Any]) -> dict[str, Any]:
-        noted("update_record", recordId=recordId, data=data)
-        return {"id": recordId, "success": True}
-
-
 if __name__ == "__main__":
     named = Server(sys.argv[1])
-    {it.__name__: it for it in (calculator, weather, filesystem, users, github, salesforce)}[named.name](named)
+    {it.__name__: it for it in (calculator, weather, filesystem, users, github)}[named.name](named)
     named.run()

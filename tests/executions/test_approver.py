@@ -154,19 +154,6 @@ async def test_all_channels_are_asked_the_first_answer_holds_and_the_others_are_
     assert [one.approval_id for one in first.withdrawn] == [first.asked[0].approval_id]
 
 
-async def test_a_call_that_an_earlier_answer_covers_counts_as_one_about_which_nobody_is_asked(store: Store) -> None:
-    channel, calls = Channel(), execution()
-    async with asking(store, channel) as it:
-        it.begin(calls, call(calls, number=0))
-        await channel.wait_for(1)
-        channel.answer(0, replace(YES, scope=AnswerScope.EXECUTION))
-        await settled(it)
-        it.begin(calls, call(calls, number=1))
-        first, second = await settled(it, 2)
-    assert first == second, "control: the answer holds for both"
-    assert it.questions == {0}
-
-
 async def test_a_program_that_runs_again_uses_the_answer_and_joins_the_open_question(store: Store) -> None:
     """After the product was killed, or ended: the first two calls were answered, the third was open."""
     channel = Channel()
@@ -294,7 +281,8 @@ async def test_an_answer_for_the_program_holds_for_its_tool_as_it_was(
         if is_asked:
             await channel.wait_for(2)
         else:
-            await settled(it, 2)
+            first, second = await settled(it, 2)
+            assert (first, it.questions) == (second, {0}), "the answer holds for both, and nobody is asked"
         assert len(channel.asked) == 1 + is_asked
 
 

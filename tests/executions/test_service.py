@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.executions import ExecutionStatus, Repeat
+from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.executions.events import (
@@ -25,7 +24,6 @@ from codemode_server.executions.events import (
     ExecutionStarted,
     Subscriptions,
 )
-from codemode_server.executions.execution import Execution
 from tests.behaviour.product import configuration, office
 
 
@@ -76,24 +74,3 @@ from servers.github import list_issues
 list_issues(repo=str(uuid.uuid4()))
 str(uuid.uuid4())
 """
-
-
-async def test_what_the_journal_has_of_a_program_makes_it_repeat_its_calls(tmp_path: Path) -> None:
-    async with product(tmp_path, "github") as (app, context):
-
-        async def run(repeat: Repeat | None) -> Execution:
-            execution = app.executions.start(RANDOM, context)
-            execution.repeat = repeat or execution.repeat
-            with anyio.fail_after(120):
-                await execution.done.wait()
-            return execution
-
-        first = await run(None)
-        recorded = await app.stores.journal.repeat(context.principal, first.execution_id)
-        again, other = await run(recorded), await run(None)
-        assert await app.stores.journal.repeat(context.principal, again.execution_id) == recorded
-    reached = [json.loads(line)["repo"] for line in (tmp_path / "office.log").read_text().splitlines()]
-    assert reached[0] == reached[1]
-    assert reached[2] != reached[0], "the control"
-    assert again.outcome.value == first.outcome.value, "what is drawn after the last call too"
-    assert other.outcome.value != first.outcome.value

@@ -16,28 +16,19 @@ ACTS = """
 send()
 X = send()
 X = [1, send()]
-X = {'a': {1: send()}}
-X = -send()
 X = 1 if send() else 2
-X = send() or 1
-X = send() == 1
 X = (Y := send())
 X = [send() for _ in 'a']
-X = {send(): 1 for _ in 'a'}
 X = f'{send()}'
-X = f'{1:{send()}}'
 X: int = send()
 X: send() = 1
-x: list[send()]
 X = (lambda: send())()
 X = lambda a=send(): a
 X = list(map(send, ['a']))
-X = sorted([1], key=send)
 X = int.__call__(send())
 X = str(send)
 X = '%s' % send
 X = send['a']
-X = send.map([{}])
 X += 1
 X.y = 1
 X, Y = send(), 1
@@ -45,9 +36,7 @@ del X
 if send(): pass
 if True: send()
 while send(): pass
-for X in send(): pass
 with send(): pass
-with open('/workspace/a', 'w') as X: pass
 try: send()\\nexcept OSError: pass
 match send():\\n    case _: pass
 assert send()
@@ -59,9 +48,7 @@ from servers.mail import send as __getattr__
 import servers.mail as __path__
 __builtins__ = {'len': send}
 def __getattr__(name): return send()
-def __dir__(): return send()
 @send\\ndef f(): pass
-@send()\\ndef f(): pass
 @(lambda f: send())\\ndef f(): pass
 @send.setter\\ndef f(): pass
 from servers.mail import send as dataclass\\n@dataclass\\nclass A: pass
@@ -69,24 +56,19 @@ from servers.mail import send as property\\nclass A:\\n    @property\\n    def f
 def compile(x): send()\\nX = compile('a')
 re = send\\nX = re.compile('a')
 def f(a=send()): pass
-def f(*, a=send()): pass
 def f(a: send()): pass
 def f() -> send(): pass
-async def f(a=send()): pass
-class A(send()): pass
 class A(send): pass
 class A(metaclass=send): pass
 class M(type):\\n    def __call__(self): send()\\nclass A(metaclass=M): pass
 class A(x=send()): pass
 class A:\\n    X = send()
 class A:\\n    send()
-class A:\\n    if send(): pass
 class A:\\n    def __init_subclass__(cls): send()\\nclass B(A): pass
 class A:\\n    def __set_name__(self, *_): send()
 class A:\\n    def __class_getitem__(cls, x): send()\\nX = A[1]
 class A:\\n    __class_getitem__ = send\\nX = A[1]
 class A:\\n    from servers.mail import send as __init_subclass__
-class A:\\n    __init_subclass__ = lambda *_: send()
 class A:\\n    def __mro_entries__(self, b): send()
 class A:\\n    @classmethod\\n    @property\\n    def x(cls): return send()\\nX = A.x
 class A:\\n    def __init__(self): send()\\nX = A()
@@ -105,10 +87,8 @@ from dataclasses import dataclass\\nclass A:\\n    def __post_init__(self): send
 @staticmethod(send)\\ndef f(): ...
 import enum\\nclass A(map, enum.Enum):\\n    B = (send, (1, 2))
 import enum, io\\nclass A(io.FileIO, enum.Enum):\\n    B = ('/workspace/a', 'w')
-import enum, weakref\\nclass A(weakref.finalize, enum.Enum):\\n    B = 1
 import types\\nV = types.SimpleNamespace(__mro_entries__=print)\\nclass A(V): pass
 A, B = send(), 1
-A, B = send
 if __name__ == '__main__' or send(): pass
 if __name__ == '__main__': pass\\nelse: send()
 def TYPE_CHECKING(): ...\\nif TYPE_CHECKING: send()
@@ -121,16 +101,13 @@ from enum import Flag\\nclass A(Flag):\\n    B = 1\\n    @classmethod\\n    def 
 from dataclasses import dataclass, field\\n@dataclass\\nclass A:\\n    x: int = field(default=send())
 from dataclasses import dataclass\\n@dataclass(order=send())\\nclass A: pass
 from collections import defaultdict\\nX = defaultdict(send)['a']
-from collections import defaultdict\\nD = defaultdict(send)\\nX = D['a']
 from functools import reduce\\nX = reduce(send, [1, 2])
 from functools import partial\\nX = partial(send)()
 from skills import other\\nX = other.member.value
 import os\\nX = os.remove('/workspace/a')
-import os\\nX = os.environ.setdefault('a', 'b')
 from threading import Thread\\nThread(target=send).start()
 import atexit\\natexit.register(send)
 await send()
-X = await send()
 """.strip().split("\n")
 DEFINES = """
 '''Text.'''

@@ -61,15 +61,6 @@ def calls(host: FakeHost) -> ExecutionCalls:
     return ExecutionCalls(ExecutionId("x1"), context, host=host)
 
 
-async def test_the_user_reads_which_server_asks_and_whose_page_opens() -> None:
-    host = FakeHost()
-    assert await offers(FakeSignIn()).offer(calls(host), "linear") is OfferOutcome.SIGNED_IN
-    (shown,) = host.seen
-    assert "the MCP server 'linear' (mcp.linear.example)" in shown["message"]
-    assert "opens auth.example." in shown["message"]
-    assert shown["url"] == GOOD
-
-
 async def test_a_host_that_looks_like_another_is_shown_in_ascii() -> None:
     host = FakeHost()
     await offers(FakeSignIn("https://аpple.com/authorize?state=s")).offer(calls(host), "linear")
@@ -81,20 +72,6 @@ async def test_a_host_without_url_elicitation_is_not_asked() -> None:
     host = FakeHost(features=frozenset({Feature.ELICITATION}))
     assert await offers(FakeSignIn()).offer(calls(host), "linear") is OfferOutcome.NONE
     assert host.seen == []
-
-
-async def test_many_calls_at_once_ask_once() -> None:
-    host, offering = FakeHost(), offers(FakeSignIn())
-    outcomes: list[OfferOutcome] = []
-
-    async def offer() -> None:
-        outcomes.append(await offering.offer(calls(host), "linear"))
-
-    async with anyio.create_task_group() as tasks:
-        for _ in range(20):
-            tasks.start_soon(offer)
-    assert outcomes == [OfferOutcome.SIGNED_IN] * 20
-    assert len(host.seen) == 1
 
 
 async def test_after_a_refusal_no_program_asks_again_for_ten_minutes() -> None:

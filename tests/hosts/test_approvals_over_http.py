@@ -21,7 +21,6 @@ import pytest
 from tests.behaviour.product import Host, configuration, office
 from tests.behaviour.test_approvals import ASK, NO, ONCE
 from tests.behaviour.test_input_requests import ASK_CITY, ask, asking
-from tests.cli.pseudo_terminal import at_terminal
 from tests.hosts.kit import HttpHost, Mode, Served, http_host, reached, serving
 
 pytestmark = pytest.mark.slow
@@ -131,25 +130,3 @@ async def test_each_host_is_asked_what_the_upstream_asks_in_its_own_call(tmp_pat
                     ada.may_answer.set()
     assert values == {city: [{"action": "accept", "content": {"city": city}}] for city in ("Oslo", "Rome")}
     assert (len(ada.seen), len(bob.seen)) == (1, 1)
-
-
-@EACH_ERA
-async def test_a_host_without_forms_waits_for_the_command_while_another_is_asked_and_answers(
-    tmp_path: Path, mode: Mode
-) -> None:
-    ada, path = Person(), config(tmp_path, answer_seconds=4)
-    ada.may_answer.set()
-    with serving(path) as served:
-        async with connected(served, tmp_path, mode) as plain, connected(served, tmp_path, mode, ada.elicit) as other:
-            await plain.settled()
-            waiting = await plain.run(create("of nobody"))
-            assert waiting.content["status"] == "waiting"
-            assert isinstance((await other.run(create("of ada"))).value, int)
-            assert created(tmp_path) == ["of ada"], "her answer is not his"
-            questions = await anyio.to_thread.run_sync(open_titles, path)
-            assert list(questions) == ["of nobody"]
-            approve = [sys.executable, "-m", "codemode_server", "approvals", "approve", questions["of nobody"]]
-            await anyio.to_thread.run_sync(at_terminal, [*approve, "--config", str(path)])
-            await plain.call("execute_code", resume=waiting.content["execution_id"])
-    assert created(tmp_path) == ["of ada", "of nobody"]
-    assert len(ada.seen) == 1

@@ -11,7 +11,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import MCPError
 
 from tests.behaviour.product import configuration
 from tests.hosts.kit import SESSION_HEADER, Served, http_host, posted, recorded_sessions, serving
@@ -59,26 +58,6 @@ async def test_over_http_without_sessions_each_request_is_its_own(tmp_path: Path
     session = recorded_sessions(tmp_path)
     assert len({session[execution] for execution in (owner, *ran)}) == 5
     assert list(session.values()).count(session[owner]) == 2, "its owner kept it"
-
-
-ROWS = "list(range(20_000))"
-ADDRESS = "codemode://results/"
-
-
-async def test_over_http_what_is_kept_is_its_own_clients_alone(tmp_path: Path) -> None:
-    with serving(configuration(tmp_path, {})) as served:
-        async with http_host(served, tmp_path, "legacy") as ada, http_host(served, tmp_path, "legacy") as bob:
-            name = (await ada.run(ROWS)).content["execution_id"]
-            code = f"from codemode import results\n[len(results), results.get({name!r}) is not None]"
-            assert (await bob.run(code)).value == [0, False]
-            with pytest.raises(MCPError, match="no result"):
-                await bob.client.read_resource(f"{ADDRESS}{name}")
-            assert (await ada.run(code)).value[1] is True, "control: its owner has it"
-            assert (await ada.client.read_resource(f"{ADDRESS}{name}")).contents
-            async with http_host(served, tmp_path, "auto") as eve:
-                assert (await eve.run(code)).value == [0, False], "nor has a client without a session"
-                with pytest.raises(MCPError, match="no result"):
-                    await eve.client.read_resource(f"{ADDRESS}{name}")
 
 
 async def test_over_http_a_session_that_was_not_issued_is_refused(tmp_path: Path) -> None:

@@ -123,20 +123,7 @@ class TestSql:
                 continue
         assert put(statement, "Ann Lee", "text") == statement.replace(NAME, "Ann Lee"), "the control"
 
-    @pytest.mark.parametrize(
-        "key",
-        [
-            "sqlText",
-            "raw_sql",
-            "statement_text",
-            "queryString",
-            "command",
-            "q",
-            "filters",
-            "filterByFormula",
-            "where_clause",
-        ],
-    )
+    @pytest.mark.parametrize("key", ["sqlText", "queryString", "command", "q", "filterByFormula"])
     def test_in_arguments_that_are_read_by_machines_a_value_with_marks_in_quotes_is_refused(self, key: str) -> None:
         text = f"name contains '{NAME}' and trashed = false"
         with pytest.raises(NotPlaceable, match="an argument of its own"):

@@ -10,7 +10,6 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.sandbox.contract import Ending
 from tests.sandbox.lab import SLOWNESS, Lab, Tools
 from tests.tables import rows, tables
 
@@ -26,29 +25,6 @@ async def test_a_limit_ends_the_program_by_its_name(lab: Lab, code: str, limits:
     if name == "wall_seconds":
         limits = {name: limits[name] * SLOWNESS}
     assert await lab.limit(code, **limits) == f"limits.{name}"
-
-
-async def test_time_of_calls_does_not_count_as_the_programs(lab: Lab) -> None:
-    """The call outlasts the program's own budget many times."""
-
-    class Slow(Tools):
-        async def call(self, server: str, tool: str, arguments: dict[str, object], *, raw: bool = False, **_: object):  # type: ignore[no-untyped-def]
-            await anyio.sleep(0.8 * SLOWNESS)
-            return await super().call(server, tool, arguments, raw=raw)
-
-    outcome = await lab.run(ECHO + "echo(a=1)", Slow(), wall_seconds=0.6 * SLOWNESS)
-    assert outcome.ending is Ending.RETURNED, outcome.error
-    assert outcome.upstream_ms >= 790 * SLOWNESS
-    assert outcome.program_ms < 600 * SLOWNESS
-
-
-async def test_printing_is_limited_and_what_fitted_is_kept(lab: Lab) -> None:
-    """Past `output_bytes`, which only shortens what is shown, memory bounds it as it bounds a call."""
-    outcome = await lab.run("while True: print('x' * 99)", output_bytes=1_024, call_bytes=10_000)
-    assert outcome.ending is Ending.LIMITED
-    assert outcome.error is not None
-    assert outcome.error.setting == "limits.output_bytes"
-    assert outcome.stdout == ("x" * 99 + "\n") * 100
 
 
 @pytest.mark.parametrize(
@@ -101,17 +77,3 @@ async def test_a_cancelled_program_is_gone_and_the_next_one_runs(lab: Lab) -> No
         await lab.run("while True: pass")
     assert scope.cancelled_caught
     assert await lab.value("6 * 7") == 42
-
-
-async def test_programs_run_side_by_side(lab: Lab) -> None:
-    """Each is in a call that waits for the other's."""
-    tools = Tools()
-    values: list[object] = []
-
-    async def one(n: int) -> None:
-        values.append(await lab.value(f"from servers.github import meet\nmeet(n={n}, company=3)['n']", tools))
-
-    async with anyio.create_task_group() as tasks:
-        for n in range(3):
-            tasks.start_soon(one, n)
-    assert sorted(map(str, values)) == ["0", "1", "2"]

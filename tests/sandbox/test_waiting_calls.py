@@ -85,24 +85,6 @@ echo(n="last")["n"]
     assert len(tools.calls) == made + 1
 
 
-@pytest.mark.portable
-async def test_a_reply_that_is_nested_too_deep_fails_its_call_at_once(lab: Lab) -> None:
-    class Deep(Tools):
-        async def call(
-            self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False, **more: Any
-        ) -> Reply:
-            value: Any = 1
-            for _ in range(arguments["levels"]):
-                value = [value]
-            return Reply(value)
-
-    code = (
-        f"{ECHO}from codemode import ToolError\nr = []\nfor levels in (50, 5_000):\n    try:\n"
-        "        r.append(echo(levels=levels) is not None)\n    except ToolError as e:\n        r.append(e.kind)\nr"
-    )
-    assert await lab.value(code, Deep()) == [True, "result_too_large"]
-
-
 class Guest(ByteReceiveStream, ByteSendStream):
     """Sends what it was given, then `done`, which needs what it hears first. Reads nothing until `reads` is set."""
 

@@ -162,16 +162,6 @@ class TestWhichModelIsLoaded:
 
 
 class TestTheProcess:
-    def test_that_is_killed_fails_the_query_at_once_and_can_be_loaded_again(self, minilm: SemanticEncoder) -> None:
-        before = minilm.queries(["rain"])
-        assert minilm.pid is not None
-        os.kill(minilm.pid, signal.SIGKILL)
-        with pytest.raises(EncoderFailed) as failed:
-            minilm.queries(["rain"])
-        assert failed.value.may_retry
-        minilm.load()
-        assert (minilm.queries(["rain"]) == before).all()
-
     def test_that_is_closed_ends_what_waits_for_it_in_another_thread(self, minilm: SemanticEncoder) -> None:
         pid = minilm.pid
         assert pid is not None

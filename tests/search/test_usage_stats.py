@@ -140,17 +140,6 @@ class TestWhatCounts:
 
 
 class TestKeeping:
-    async def test_the_next_run_knows_and_so_does_another_product_on_the_same_database(self, tmp_path: Path) -> None:
-        one, other = usage_in(tmp_path), usage_in(tmp_path)
-        use(one, "alpha.list_issues", times=4)
-        await one.save()
-        use(other, "alpha.list_issues", times=4)
-        use(other, "beta.list_issues", times=8)
-        await other.save()
-        later = usage_in(tmp_path)
-        assert strength(later, "alpha", "list_issues") == strength(later, "beta", "list_issues") > 0
-        assert strength(other, "alpha", "list_issues") == strength(later, "alpha", "list_issues")
-
     async def test_what_could_not_be_written_is_written_later(self, tmp_path: Path) -> None:
         usage = usage_in(tmp_path)
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:

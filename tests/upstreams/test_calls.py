@@ -194,13 +194,6 @@ async def test_only_the_call_itself_is_sent(kit: Kit, tmp_path: Path) -> None:
     assert log.read_text().split()[-3:] == ["notifications/initialized", "tools/list", "tools/call"]
 
 
-async def test_a_server_lost_in_a_call_is_reported_restarted_and_used_again(kit: Kit, tmp_path: Path) -> None:
-    async with kit.pool({"s": kit.raw("crash", tmp_path / "crashed")}) as pool:
-        with pytest.raises(UpstreamUnavailable, match=r"ended during the call; whether tool 'a' acted is not known"):
-            await pool.call_tool("s", "a", {})
-        assert (await pool.call_tool("s", "a", {})).value == "back"
-
-
 async def test_what_is_not_there_is_refused_with_the_reason(kit: Kit) -> None:
     servers = {"gone": kit.raw("exits"), "off": kit.raw("plain", enabled=False)}
     async with kit.pool(servers) as pool:

@@ -79,19 +79,6 @@ async def test_tools_are_listed_called_and_cancelled(
         await kit.until(lambda: "hang cancelled" in log.read_text())
 
 
-@pytest.mark.parametrize("protocol", ["auto", "legacy"])
-async def test_results_over_http_may_be_large_and_changed_tools_are_noticed(
-    kit: Kit, protocol: Literal["auto", "legacy"]
-) -> None:
-    """mcp's default for an event is 1 MiB."""
-    port = free_port()
-    settings = ServerSettings(url=address("http", port), protocol=protocol)
-    async with serving(kit, "http", port), kit.pool({"s": settings}) as pool:
-        assert len((await pool.call_tool("s", "blob", {"mib": 3})).value) == 3 * 2**20
-        await pool.call_tool("s", "grow", {})
-        await kit.until(lambda: "grown" in [tool.name for tool in kit.listing(pool, "s").tools])
-
-
 @EACH
 async def test_a_server_that_comes_back_is_used_again(
     kit: Kit, transport: Literal["http", "sse"], protocol: Literal["auto", "legacy"]
@@ -109,13 +96,6 @@ async def test_a_server_that_comes_back_is_used_again(
             progress = CallProgress(on_retry=retries.append)
             assert (await pool.call_tool("s", "add", {"a": 2, "b": 2}, progress=progress)).value == 4
             assert retries == ([RetryReason.EXPIRED_SESSION] if (transport, protocol) == ("http", "legacy") else [])
-
-
-async def test_a_redirect_within_the_origin_is_followed(kit: Kit) -> None:
-    """Frameworks redirect to the address with or without a slash at its end."""
-    port = free_port()
-    async with serving(kit, "http", port), kit.pool({"s": ServerSettings(url=f"{address('http', port)}/")}) as pool:
-        assert (await pool.call_tool("s", "add", {"a": 1, "b": 2})).value == 3
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

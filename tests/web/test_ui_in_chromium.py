@@ -7,34 +7,25 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import anyio.to_thread
 import pytest
 
 from codemode_server.domain.approvals import ApprovalId
-from codemode_server.domain.calls import Allow, Deny
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.tools import ToolDefinition
 from codemode_server.web.browser import leading_page
 from scripts import npm
 from tests.web.chromium import ENTER, SPACE, TAB, Chromium, chromium, why_not
-from tests.web.pages import PROGRAM, TRIAGE, Call, Pages, State, pages, question
-from tests.web.test_ui_servers import is_enabled
+from tests.web.pages import PROGRAM, TRIAGE, Pages, State, pages, question
 
 pytestmark = pytest.mark.slow
 T = TypeVar("T")
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
-FOREIGN = """
-    return [...document.querySelectorAll('img, iframe, script:not([src$="/live.js"])')].map((it) => it.outerHTML)
-"""
-"""Elements that no template has."""
 TWO_REFRESHES = """
     const [done, send] = [arguments[0], fetch];
     let count = 0;
@@ -150,38 +141,6 @@ async def test_the_page_that_the_command_gives_to_a_browser_leads_in(tmp_path: P
             await do(browser.until, "h1", "Not admitted")
         finally:
             await do(browsing.__exit__, None, None, None)
-
-
-@pytest.mark.page_attack
-async def test_text_of_servers_reasons_and_changed_tools_is_shown_as_text_without_a_violation(tmp_path: Path) -> None:
-    servers = {HOSTILE: {"command": HOSTILE}, "github": {"command": "github-mcp"}}
-    async with in_browser(tmp_path, servers=servers) as (browser, site, state):
-        call = Call("list_issues", 1, 5, decision=Allow(HOSTILE))
-        denied = Call("list_issues", 9, 0, decision=Deny(HOSTILE))
-        await state.execution("x2", PROGRAM, call, denied, description=HOSTILE)
-        shown = (HOSTILE,)
-        asked = question(title=HOSTILE, reason=HOSTILE, arguments={HOSTILE: HOSTILE}, lines=shown, done=shown)
-        asked = replace(asked, changes=shown, sources=shown, pattern={HOSTILE: HOSTILE}, rule=HOSTILE)
-        await state.question(asked, at=time.time(), name="a2")
-        await state.changed_tool(ToolDefinition(HOSTILE, "Before."), ToolDefinition(HOSTILE, HOSTILE))
-        found, asked_for = quote(HOSTILE), f"call={quote(HOSTILE)}&args={quote(HOSTILE)}"
-        for path in (
-            *("executions/x2", "executions/x2/calls/1", "approvals", "approvals/a2", "servers", "permissions"),
-            *(f"permissions?{asked_for}", f"executions?text={found}&server={found}&tool={found}"),
-        ):
-            await do(browser.open, f"{site.base}/{path}")
-            has_text = "return document.documentElement.outerHTML.includes('onerror=')"
-            assert await do(browser.run, has_text), f"control: {path}"
-            assert await do(browser.run, "return document.title") != "taken", path
-            assert await do(browser.run, FOREIGN) == [], path
-        await do(browser.open, f"{site.base}/servers")
-        listed = await do(browser.text, "main")
-        assert listed.count("<img src=x onerror=") == 6, "a server's name, its problem and button; the changed tool"
-        assert await do(browser.run, "return document.title") != "taken"
-        assert await do(browser.run, FOREIGN) == []
-        assert await complaints(browser) == []
-        await do(browser.run, "document.body.insertAdjacentHTML('beforeend', arguments[0])", HOSTILE)
-        assert any("Content Security Policy" in it for it in await do(browser.console)), "control"
 
 
 @contextmanager
@@ -307,17 +266,3 @@ SERVERS = {
     "github": {"command": "/nonexistent/server"},
     "s" * 60: {"command": "/nonexistent/server", "enabled": False},
 }
-
-
-async def test_a_server_is_switched_by_the_keyboard_alone(tmp_path: Path) -> None:
-    async with in_browser(tmp_path, servers=SERVERS) as (browser, site, _):
-        await do(browser.open, f"{site.base}/servers")
-        await focus(browser, "it.textContent.includes('Disable github')")
-        await do(browser.type, ENTER)
-        await do(browser.until, "main", ": github; a running")
-        assert not is_enabled(tmp_path, "github")
-        await focus(browser, "it.textContent.includes('Enable github')")
-        await do(browser.type, ENTER)
-        await do(browser.until, "main", "enabled in")
-        assert is_enabled(tmp_path, "github")
-        assert await complaints(browser) == []

@@ -35,11 +35,6 @@ def pid() -> int:
 
 
 @server.tool()
-def blob(mib: int) -> str:
-    return "x" * (mib * 2**20)
-
-
-@server.tool()
 def fails() -> str:
     raise ToolError("the \x1b[31mred\x1b[0m thing broke")
 

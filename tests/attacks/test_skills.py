@@ -173,15 +173,6 @@ async def test_no_principal_sees_the_skills_of_another(app: App) -> None:
     assert app.skills.waiting(other.owner()) == {}
 
 
-async def test_a_call_in_a_skill_is_decided_as_any_other(it: Person) -> None:
-    text = (
-        "from servers.github import create_issue\n\n\ndef triage(n):\n"
-        "    return create_issue(owner='a', repo='b', title='c')\n"
-    )
-    accepted(it, text)
-    assert "permissions" in await it.error(USE)
-
-
 # Flows ---------------------------------------------------------------------------------------------------------------
 
 READ = "from servers import bank, web\ndata = bank.read() + web.read()\n"

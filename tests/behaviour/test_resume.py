@@ -254,12 +254,6 @@ async def test_one_that_succeeded_is_not_run_again(shared: Resumable) -> None:
     assert shared.diary() == ["a"]
 
 
-async def test_a_program_can_not_write_twice_by_chance(shared: Resumable) -> None:
-    """The seed is that of the first run."""
-    await shared.again(f"write(text=f'{{random.random()}} {{os.urandom(4).hex()}}')\n{ONCE_BROKEN}")
-    assert len(shared.diary()) == 1
-
-
 @pytest.mark.parametrize("limit", ["3/hour", "3/execution"])
 async def test_answers_of_the_journal_are_within_every_limit_and_new_calls_are_not(tmp_path: Path, limit: str) -> None:
     """Three were sent in an hour; the fourth is refused, and the first three are still answered."""
@@ -292,20 +286,3 @@ async def test_of_two_that_resume_the_same_one_runs(tmp_path: Path) -> None:
         assert sorted(answer.result.is_error for answer in answers) == [False, True]
         (refused,) = [answer.text for answer in answers if answer.result.is_error]
         assert "is running" in refused or "has succeeded" in refused
-
-
-async def test_a_program_that_fails_again_and_again_makes_each_write_once(shared: Resumable) -> None:
-    code = """
-counter = '/workspace/runs'
-runs = int(open(counter).read()) + 1 if os.path.exists(counter) else 1
-open(counter, 'w').write(str(runs))
-for number in range(runs):
-    write(text=str(number))
-if runs < 4:
-    raise RuntimeError(runs)
-runs"""
-    name = await shared.broken(code)
-    for _ in range(2):
-        assert (await shared.resume(name)).error["type"] == "RuntimeError"
-    assert (await shared.resume(name)).value == 4
-    assert shared.diary() == ["0", "1", "2", "3"]

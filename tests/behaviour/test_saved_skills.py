@@ -35,48 +35,6 @@ with open('/skills/check_pending_orders.py', 'w') as f:
 '''
 """The second document, "4. Skill Building", with the import and the last three lines added."""
 
-SKILL_LIBRARY = """
-from servers.slack import get_channel_history
-
-async def notify_team(message: str, urgent: bool = False):
-    channels = ['#engineering', '#leadership'] if urgent else ['#engineering']
-    sent = []
-    for channel in channels:
-        await get_channel_history({'channel': channel})
-        sent.append(f'{channel}: {message}')
-    return sent
-
-import inspect
-with open('/skills/notify_team.py', 'w') as f:
-    f.write('from servers.slack import get_channel_history\\n\\n' + inspect.getsource(notify_team))
-"""
-"""The third document, "Pattern 4: The Skill Library Pattern", in Python."""
-
-FETCH_AND_SUMMARIZE = """
-from servers.google_drive import get_document
-
-def analyze_text(text, max_length):
-    return text[:max_length]
-
-async def fetch_and_summarize_report(report_id: str):
-    doc = await get_document(report_id)
-    return analyze_text(doc['content'], max_length=20)
-
-import inspect
-with open('/skills/fetch_and_summarize_report.py', 'w') as f:
-    f.write('from servers.google_drive import get_document\\n')
-    f.write(inspect.getsource(analyze_text) + '\\n' + inspect.getsource(fetch_and_summarize_report))
-"""
-"""The third document, "Benefit 2: Stateful Agents & Persistent Skills", in Python."""
-
-LATER = """
-from skills.fetch_and_summarize_report import fetch_and_summarize_report
-
-q3 = await fetch_and_summarize_report("q3_2025")
-q4 = await fetch_and_summarize_report("q4_2025")
-
-return f'Q3: {q3} Q4: {q4}'
-"""
 USE = "from skills.check_pending_orders import check_pending_orders\nawait check_pending_orders('abc123')"
 
 
@@ -117,17 +75,6 @@ async def test_a_saved_skill_is_imported_by_its_session_at_once_and_by_others_on
     assert f"skill 'check_pending_orders' {waits}" in await it.error(USE, "two")
     accept(it, "check_pending_orders")
     assert await it.value(USE, "two") == 2500
-
-
-async def test_the_skills_of_the_third_document(app: App) -> None:
-    it = Person(app)
-    await it.value(SKILL_LIBRARY)
-    accept(it, "notify_team")
-    use = "from skills.notify_team import notify_team\nawait notify_team('Deployment failed', True)"
-    assert await it.value(use, "two") == ["#engineering: Deployment failed", "#leadership: Deployment failed"]
-    await it.value(FETCH_AND_SUMMARIZE)
-    accept(it, "fetch_and_summarize_report")
-    assert (await it.value(LATER, "two")).startswith("Q3: ")
 
 
 async def test_the_library_of_common_operations_of_the_fourth_document(app: App) -> None:

@@ -66,11 +66,3 @@ async def test_a_slow_subscriber_holds_nothing_up_and_gets_the_end() -> None:
     events: list[ExecutionEvent] = [event async for event in stream]
     assert len(events) == 1_000
     assert events[-1] == ExecutionSettled(name, ExecutionStatus.SUCCEEDED)
-
-
-RANDOM = """
-import uuid
-from servers.github import list_issues
-list_issues(repo=str(uuid.uuid4()))
-str(uuid.uuid4())
-"""

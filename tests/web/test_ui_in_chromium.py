@@ -25,7 +25,6 @@ from tests.web.pages import PROGRAM, TRIAGE, Pages, State, pages, question
 
 pytestmark = pytest.mark.slow
 T = TypeVar("T")
-HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
 TWO_REFRESHES = """
     const [done, send] = [arguments[0], fetch];
     let count = 0;
@@ -260,9 +259,3 @@ async def test_axe_finds_nothing_that_keeps_people_out(tmp_path: Path, theme: st
             assert await barriers(browser) == [], path
         await do(browser.run, "document.querySelector('nav').innerHTML += '<img src=x><input>'")
         assert len(await barriers(browser)) >= 2, "control"
-
-
-SERVERS = {
-    "github": {"command": "/nonexistent/server"},
-    "s" * 60: {"command": "/nonexistent/server", "enabled": False},
-}

@@ -103,7 +103,7 @@ def discovery() -> list[Row]:
     names = [server.name for server in catalog.servers]
     works: dict[str, Callable[[int], object]] = {
         "list_dir": lambda n: list_dir(catalog, f"/servers/{names[n % len(names)]}").text,
-        "read_tool": lambda n: read_tool(catalog, catalog.servers[n % 60].tools[n % 50].path).text,
+        "read_tool": lambda n: read_tool(catalog, catalog.servers[n % 60].tools[n % 50].path)[0].text,
         "search_tools": lambda n: search_tools(catalog, levels, queries[n % len(queries)]).text,
     }
     at = f"{catalog.tool_count:,} tools"

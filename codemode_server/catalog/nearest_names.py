@@ -44,8 +44,8 @@ def nearest_tools(name: str, known: Iterable[str]) -> str:
 def nearest_servers(name: str, known: Iterable[str]) -> str:
     """`nearest: a` for a typing mistake, else the names, most similar first."""
     names = sorted(known)
-    if mistyped := _mistyped(name[:_MAX_CHARACTERS], names, _MAX_SUGGESTED):
-        return f"nearest: {', '.join(mistyped)}"
+    if meant := mistyped(name[:_MAX_CHARACTERS], names, _MAX_SUGGESTED):
+        return f"nearest: {', '.join(meant)}"
     near = _nearest(name[:_MAX_CHARACTERS], names)
     return f"there are: {_listed([*near, *(other for other in names if other not in near)])}"
 
@@ -58,7 +58,7 @@ def nearest_names(name: str, known: Iterable[str]) -> str:
 
 def mistyped_names(name: str, known: Iterable[str]) -> list[str]:
     """The tools, a few at most, for whose names this one is a typing mistake."""
-    return _mistyped(name[:_MAX_CHARACTERS], _of_same_kind(name, sorted(set(known))), _MAX_SUGGESTED)
+    return mistyped(name[:_MAX_CHARACTERS], _of_same_kind(name, sorted(set(known))), _MAX_SUGGESTED)
 
 
 def _of_same_kind(name: str, names: list[str]) -> list[str]:
@@ -87,9 +87,9 @@ def _nearest(name: str, names: Sequence[str]) -> list[str]:
         names = [candidate for candidate in names if candidate[:3] == name[:3]][:_MAX_COMPARED]
     words_of = {candidate: _words(candidate) for candidate in names}
     having = sorted({word for found in words_of.values() for word in found})
-    shared: dict[str, float] = dict.fromkeys(_mistyped(name, names, _MAX_SUGGESTED), 1.0)
+    shared: dict[str, float] = dict.fromkeys(mistyped(name, names, _MAX_SUGGESTED), 1.0)
     for word in sorted(_words(name))[:_MAX_WORDS]:
-        same = {word, *_mistyped(word, having, 10)}
+        same = {word, *mistyped(word, having, 10)}
         holders = [candidate for candidate, found in words_of.items() if same & found]
         for candidate in holders:
             shared[candidate] = shared.get(candidate, 0.0) + 1 / len(holders)
@@ -97,10 +97,10 @@ def _nearest(name: str, names: Sequence[str]) -> list[str]:
     return sorted(sorted(shared), key=lambda candidate: (-shared[candidate], -ratio[candidate]))[:_MAX_SUGGESTED]
 
 
-def _mistyped(written: str, known: Collection[str], most: int) -> list[str]:
+def mistyped(written: str, known: Collection[str], most: int, compared: int = _MAX_COMPARED) -> list[str]:
     """Names within a typing mistake of it, the most similar first."""
-    if len(known) > _MAX_COMPARED:
-        known = [candidate for candidate in known if candidate[:1] == written[:1]][:_MAX_COMPARED]
+    if len(known) > compared:
+        known = [candidate for candidate in known if candidate[:1] == written[:1]][:compared]
     swapped = [name for name in known if name[:1] == written[:1] and sorted(name) == sorted(written)]
     return swapped[:most] or difflib.get_close_matches(written, known, n=most, cutoff=_SIMILARITY)
 

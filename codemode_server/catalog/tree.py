@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal, shown
 from codemode_server.catalog.nearest_names import nearest_servers
@@ -53,57 +54,11 @@ class Entry:
         return f"{name}  {self.note}" if self.note else name
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """The answer to one `list_dir`."""
+class Shown(NamedTuple):
+    """A folder or a file as the model reads it."""
 
     path: str
-    summary: str
-    entries: tuple[Entry, ...]
-    page: int = 1
-    pages: int = 1
-
-    @property
-    def text(self) -> str:
-        lines = [
-            f"{self.path} · {self.summary}" if self.summary else self.path,
-            *(entry.text for entry in self.entries),
-        ]
-        if self.page < self.pages:
-            lines.append(f'page {self.page} of {self.pages}; next: list_dir("{self.path}?page={self.page + 1}")')
-        elif self.pages > 1:
-            lines.append(f"page {self.page} of {self.pages}")
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """One file, or a part of it, that `read_tool` read."""
-
-    path: str
-    lines: tuple[str, ...]
-    first_line: int = 1
-    total_lines: int = 0
-    note: str = ""
-
-    @property
-    def text(self) -> str:
-        part = len(self.lines) < self.total_lines
-        place = (
-            f" · lines {self.first_line}-{self.first_line + len(self.lines) - 1} of {self.total_lines}" if part else ""
-        )
-        return "\n".join([f"# {self.path}{place}{self.note}", *self.lines])
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The answer to one `read_tool`: files, and folders where a path named one."""
-
-    parts: tuple[File | Folder, ...]
-
-    @property
-    def text(self) -> str:
-        return "\n\n".join(part.text for part in self.parts)
+    text: str
 
 
 def list_dir(
@@ -115,7 +70,7 @@ def list_dir(
     skills: Callable[[], Iterable[Entry]] = tuple,
     workflows: Callable[[], Iterable[Entry]] = tuple,
     workspace: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
-) -> Folder:
+) -> Shown:
     """The content of a folder, or of a topic of a large server.
 
     `skills` lists the skills, `workflows` the workflows, `workspace` one folder of the workspace.
@@ -160,7 +115,7 @@ def read_tool(
     skill: Callable[[str], tuple[str, str]] | None = None,
     workflow: Callable[[str], str] | None = None,
     workspace: Callable[[tuple[str, ...], bool], str] | None = None,
-) -> Reading:
+) -> list[Shown]:
     """The files at one or more paths; a path may end with a range of lines such as `:10-40`.
 
     `skill` returns the text of a skill and what its head says, `workflow` that of a workflow. `workspace` returns that
@@ -184,7 +139,7 @@ def read_tool(
             if _RESULT.match(place):
                 raise MetaToolError("stored results are read in a program: from codemode import results") from error
             raise
-    return Reading(tuple(parts))
+    return parts
 
 
 def prepare(catalog: Catalog) -> None:
@@ -194,14 +149,14 @@ def prepare(catalog: Catalog) -> None:
         _tool_entries(server, server.tools, no_refusal, never_asks)
 
 
-def _root(catalog: Catalog, *, has_skills: bool, has_workflows: bool) -> Folder:
+def _root(catalog: Catalog, *, has_skills: bool, has_workflows: bool) -> Shown:
     entries = (
         Entry("servers", f"{_totals(catalog)}; a tool is a function: from servers.<server> import <tool>", True),
         Entry("skills", "saved programs: from skills.<name> import <name>" if has_skills else NO_SKILLS, True),
         *((Entry("workflows", WORKFLOWS, True),) if has_workflows else ()),
         Entry("workspace", "files that programs wrote, for later programs", True),
     )
-    return Folder("/", "list_dir opens these folders", entries)
+    return _paged("/", "list_dir opens these folders", entries, 1)
 
 
 def _totals(catalog: Catalog) -> str:
@@ -216,7 +171,7 @@ def _server_entry(server: Server) -> Entry:
     return Entry(server.name, " · ".join(filter(None, [summary, counts, server.availability])), is_folder=True)
 
 
-def _server_folder(server: Server, page: int, refusal_of: RefusalOf, asks_first: AsksFirst) -> Folder:
+def _server_folder(server: Server, page: int, refusal_of: RefusalOf, asks_first: AsksFirst) -> Shown:
     raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
     others = [*server.listing.left_out.items()]
     reasons = first_lines(others, _MAX_LEFT_OUT, line=lambda it: f"{one_line(it[0], 80)}: {one_line(it[1], 120)}")
@@ -229,7 +184,7 @@ def _server_folder(server: Server, page: int, refusal_of: RefusalOf, asks_first:
     return _paged(f"/servers/{server.name}", summary, entries, page)
 
 
-def _resources_folder(server: Server, page: int, refusal_of: RefusalOf) -> Folder:
+def _resources_folder(server: Server, page: int, refusal_of: RefusalOf) -> Shown:
     found = server.resources
     usage = f"{found.counts} of {server.name}; in a program: {found.import_line}; {found.all[0].read_line}"
     entries = []
@@ -247,11 +202,16 @@ def _tool_entries(server: Server, tools: Iterable[Tool], refusal_of: RefusalOf, 
     return [Entry(f"{tool.name}.py", line(tool)) for tool in sorted(tools, key=lambda tool: tool.name)]
 
 
-def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Folder:
+def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Shown:
     pages = max(1, -(-len(entries) // PAGE_SIZE))
     if not 1 <= page <= pages:
         raise MetaToolError(f'"{path}" has {counted(pages, "page")}, no page {page}')
-    return Folder(path, summary, tuple(entries[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]), page, pages)
+    lines = [f"{path} · {summary}" if summary else path]
+    lines += [entry.text for entry in entries[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]]
+    if pages > 1:
+        following = f'; next: list_dir("{path}?page={page + 1}")' if page < pages else ""
+        lines.append(f"page {page} of {pages}{following}")
+    return Shown(path, "\n".join(lines))
 
 
 def _read(
@@ -262,7 +222,7 @@ def _read(
     skill: Callable[[str], tuple[str, str]] | None,
     workflow: Callable[[str], str] | None,
     workspace: Callable[[tuple[str, ...], bool], str] | None,
-) -> File | Folder:
+) -> Shown:
     match = _PLACE.fullmatch(place)
     assert match is not None  # noqa: S101  (the pattern matches whatever is not empty)
     parts = _parts(_page(match["path"])[0])
@@ -305,7 +265,7 @@ def _notes(server: Server, refusal: Refusal | None, asks_first: bool = False) ->
     return "".join(f" · {note}" for note in (server.availability, refusal_line(refusal), asks) if note)
 
 
-def _file(path: str, text: str, match: re.Match[str], note: str = "") -> File:
+def _file(path: str, text: str, match: re.Match[str], note: str = "") -> Shown:
     lines = text.rstrip("\n").split("\n")
     first = int(match["first"] or 1)
     last = first if match["first"] and not match["range"] else min(int(match["last"] or len(lines)), len(lines))
@@ -315,7 +275,8 @@ def _file(path: str, text: str, match: re.Match[str], note: str = "") -> File:
         )
     if not 1 <= first <= last <= len(lines):
         raise MetaToolError(f'"{path}" has lines 1-{len(lines)}')
-    return File(path, tuple(lines[first - 1 : last]), first, len(lines), note)
+    part = f" · lines {first}-{last} of {len(lines)}" if (first, last) != (1, len(lines)) else ""
+    return Shown(path, "\n".join([f"# {path}{part}{note}", *lines[first - 1 : last]]))
 
 
 def _page(path: str) -> tuple[str, int]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from codemode_server.search.actions import Kinds, kind_of
 from codemode_server.search.documents import Collection, Fields, Findable, fields_name, fields_of
-from codemode_server.search.spelling import Spelling, is_misspelt
+from codemode_server.search.spelling import Spelling
 from codemode_server.search.words import joined_terms, name_term, query_terms, stems, synonyms, terms
 
 Scores = NDArray[np.float32]
@@ -236,9 +236,8 @@ class LexicalIndex:
         total = max(len(self.things), _FEW)
         having: dict[str, int] = {}
         for term in dict.fromkeys(stems(text)):
-            meant = [] if self._things.has(term) else self._spelling.suggestions(term)
-            corrected = [one for one in meant if is_misspelt(term, one)]
-            having |= {one: len(self._things.of(one)[0]) for one in corrected or [term]}
+            meant = {} if self._things.has(term) else self._spelling.suggestions(term)
+            having |= {one: len(self._things.of(one)[0]) for one in meant or [term]}
         return {term: _rarity(number, total) / _rarity(0, total) for term, number in having.items()}
 
     def segment_scores(self, query: str) -> Scores:

@@ -6,7 +6,7 @@ Required parameters keep their types; optional parameters follow as far as there
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import Parameter
@@ -30,8 +30,8 @@ def brief_signature(tool: Tool, characters: int, *, is_first: bool = False, with
 
     No parameter is left out before one that can be passed by position. An optional parameter whose default only the
     server knows is written as in TypeScript, `state?: str`, which takes two tokens less than `state: str = ...`. Unless
-    `is_first`, types of required parameters have a lower length limit. Unless `with_phrases`, strings of several words
-    are left out of choices and replaced by `...` elsewhere, since they are text of the upstream.
+    `is_first`, types of required parameters have a lower length limit. Unless `with_phrases`, a parameter with a string
+    of several words, which is text of the upstream, is written without type and default.
     """
     stub = tool.stub
     returned = f" -> {stub.returned.type}"
@@ -43,14 +43,14 @@ def brief_signature(tool: Tool, characters: int, *, is_first: bool = False, with
     shown: list[str] = []
     room = characters - len(tool.name) - len(returned)
     for parameter, declaration in zip(tool.parameters, stub.declarations, strict=True):
-        if not with_phrases:
-            declaration = _STRING.sub(_without_phrase, _LITERAL.sub(_without_phrases, declaration))
-        if parameter.is_required:
+        if not with_phrases and any(map(_is_phrase, _STRING.findall(declaration))):
+            short = parameter.name if parameter.is_required else f"{parameter.name}?"
+        elif parameter.is_required:
             short = _shortened(declaration, _MAX_FIRST_TYPE_CHARACTERS if is_first else _MAX_TYPE_CHARACTERS)
         else:
             short = _optional(parameter, declaration)
-            if len(short) > room:
-                break
+        if not parameter.is_required and len(short) > room:
+            break
         if sum(map(len, shown)) > _MAX_REQUIRED_CHARACTERS:
             break
         shown.append(short)
@@ -74,27 +74,11 @@ _UNKNOWN_DEFAULT = re.compile(r"^(\w+): (?:(.+?)(?: \| None)? = None|(.+) = \.\.
 _QUOTED = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
 _STRING = re.compile(_QUOTED)
 _LITERAL = re.compile(rf"Literal\[((?:{_QUOTED}|[^\]\"'])*)\]")
-_CUT = re.compile(r"(?:, )?… (\d+) (?:more|choices)$")
 _CHOICE = re.compile(rf"{_QUOTED}|[^,\s]+")
-
-
-def _without_phrase(string: re.Match[str]) -> str:
-    return "..." if _is_phrase(string[0]) else string[0]
-
-
-def _without_phrases(choices: re.Match[str]) -> str:
-    every = _CHOICE.findall(choices[1])
-    shown = [choice for choice in every if not _is_phrase(choice)]
-    return choices[0] if len(shown) == len(every) else _choices(shown, len(every) - len(shown))
 
 
 def _is_phrase(written: str) -> bool:
     return "\\" in written or len(written.split()) > 1
-
-
-def _choices(shown: Sequence[str], left_out: int) -> str:
-    """Choices that nobody takes for all of them: `Literal["a", "b", … 7 more]`. Only the last part has no comma."""
-    return f"Literal[{', '.join(shown)}, … {left_out} more]" if shown else f"Literal[… {left_out} choices]"
 
 
 def _shortened(declaration: str, characters: int) -> str:
@@ -113,14 +97,13 @@ def _shortened(declaration: str, characters: int) -> str:
 
 
 def _fewer_choices(found: re.Match[str], characters: int) -> str:
-    cut = _CUT.search(found[1])
-    choices = _CHOICE.findall(found[1][: cut.start()] if cut else found[1])
-    cut_before = int(cut[1]) if cut else 0
-    for count in range(len(choices) - 1, -1, -1):
-        text = _choices(choices[:count], len(choices) - count + cut_before)
+    """As many choices as fit, which nobody takes for all of them: `Literal["a", "b", … 7 more]`."""
+    choices = _CHOICE.findall(found[1])
+    for count in range(len(choices) - 1, 0, -1):
+        text = f"Literal[{', '.join(choices[:count])}, … {len(choices) - count} more]"
         if len(text) <= characters:
             return text
-    return text
+    return f"Literal[… {len(choices)} choices]"
 
 
 def parameter_classes(tool: Tool, signature: str) -> tuple[str, ...]:

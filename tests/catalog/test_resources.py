@@ -146,7 +146,7 @@ class TestWhatAServerMayUnderstandByAUri:
 
 class TestFiles:
     def test_say_what_is_known_and_how_to_read_it_but_not_the_content(self) -> None:
-        text = read_tool(catalog(README), "/servers/docs/resources/readme").text
+        text = read_tool(catalog(README), "/servers/docs/resources/readme")[0].text
         assert text.split("\n") == [
             "# /servers/docs/resources/readme",
             '"""URI: docs://readme',

@@ -49,24 +49,10 @@ def test_shortened_signatures_of_real_tools_begin_as_the_whole_ones_do(real_cata
     assert checked > 2_000
 
 
-@pytest.mark.parametrize(
-    ("values", "shown"),
-    [
-        (["New York", "Chicago", "Los Angeles"], 'Literal["Chicago", … 2 more]'),
-        (["New York", "Los Angeles"], "Literal[… 2 choices]"),
-        (["north", "south"], 'Literal["north", "south"]'),
-        ([f"c{n}" for n in range(40)] + ["a phrase, … 5 more"], None),
-    ],
-)
-def test_choices_that_are_not_all_shown_never_look_like_all(values: list[str], shown: str | None) -> None:
-    """`Literal[..., "Chicago", ...]` reads as if there were one choice, and two that may be left out."""
-    found = tool({"city": {"enum": values}}, ("city",))
-    brief = brief_signature(found, 80, with_phrases=False)
-    if shown is not None:
-        assert brief == f"t(city: {shown})"
-    else:
-        listed, _, left_out = brief.partition(", … ")
-        assert listed.count('"') // 2 + int(left_out.split()[0]) == len(values)
+def test_choices_that_are_not_all_shown_never_look_like_all() -> None:
+    values = [f"c{n}" for n in range(40)] + ["a phrase, … 5 more"]
+    listed, _, left_out = brief(tool({"city": {"enum": values}}, ("city",))).partition(", … ")
+    assert listed.count('"') // 2 + int(left_out.split()[0]) == len(values)
 
 
 def test_the_fields_of_a_parameter_that_is_a_named_class_are_shown_and_those_of_classes_in_it() -> None:
@@ -116,5 +102,5 @@ def test_strings_of_several_words_are_left_out_where_they_are_shown_unasked() ->
         {"kind": {"enum": [order, "b"]}, "mode": TEXT | {"default": order}, "way": TEXT | {"default": "up"}}, ("kind",)
     )
     shown = brief_signature(found, 200, with_phrases=False)
-    assert shown == 't(kind: Literal["b", … 1 more], mode?: str, way="up")'
+    assert shown == 't(kind, mode?, way="up")'
     assert "delete_all" in brief(found, characters=200)

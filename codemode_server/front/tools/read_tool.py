@@ -45,7 +45,7 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
         services.sources.take_over(context.request, found.sources)
         return found.text, found.note
 
-    reading = read_tool(
+    parts = read_tool(
         services.catalog(),
         arguments.path,
         refusal_of=refusals.of,
@@ -55,8 +55,8 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
         workspace=workspace.read,
     )
     redactor = context.request.redactor
-    text = "\n\n".join(redactor.visible(part.text) for part in reading.parts)
-    if any(part.path.startswith("/workspace/") for part in reading.parts):
+    text = "\n\n".join(redactor.visible(part.text) for part in parts)
+    if any(part.path.startswith("/workspace/") for part in parts):
         remedy = "whole: in a program, or by lines: path:1-100"
         text = fit_text(text, config.settings.limits.output_tokens, remedy=remedy)
     text = fit_text(text, _MAX_TOKENS, remedy="ask for fewer lines: path:1-200")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -117,6 +118,12 @@ def first_few(texts: Sequence[str], most: int) -> str:
     """`a, b and 7 more`."""
     more = len(texts) - most
     return ", ".join(texts[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def joined_within(texts: Sequence[str], limit: int) -> str:
+    """`a, b, c`, or as many as fit into `limit` characters, at least one, `and 7 more`."""
+    sizes = accumulate(len(text) + 2 for text in texts)
+    return first_few(texts, max(1, sum(size <= limit for size in sizes)))
 
 
 def one_line(text: str, longest: int = MAX_LINE_CHARACTERS) -> str:

@@ -19,8 +19,14 @@ from codemode_server.catalog.observed import Observed, ToolKey, schemas_digest
 from codemode_server.catalog.resources import MODULE, Resource, ServerResources
 from codemode_server.catalog.returns import ReturnType, result_form
 from codemode_server.catalog.stubs import Stub, stub_of
-from codemode_server.catalog.summaries import NO_SHARED_OPENINGS, SharedOpenings, deprecation, tool_summary
-from codemode_server.catalog.untrusted import first_sentence, joined_within, last_lines, one_line
+from codemode_server.catalog.summaries import (
+    NO_SHARED_OPENINGS,
+    SharedOpenings,
+    deprecation,
+    first_sentence,
+    tool_summary,
+)
+from codemode_server.catalog.untrusted import last_lines, one_line
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.resources import PromptDefinition
 from codemode_server.domain.tools import (
@@ -33,7 +39,7 @@ from codemode_server.domain.tools import (
     UpstreamState,
     without_output,
 )
-from codemode_server.text import first_lines
+from codemode_server.text import first_lines, joined_within
 
 _MAX_NAMES_CHARACTERS = 110
 _MAX_LEFT_OUT = 100
@@ -156,7 +162,7 @@ class Server:
         said = first_sentence(self.description, 160)
         if not said and len(self.tools) == 1:
             said = self.tools[0].summary
-        return said or joined_within((tool.name for tool in self.tools), _MAX_NAMES_CHARACTERS)
+        return said or joined_within([tool.name for tool in self.tools], _MAX_NAMES_CHARACTERS)
 
     @property
     def protocol(self) -> str | None:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Sequence
-from itertools import accumulate
 
 from codemode_server.catalog.naming import singular_of, words
-from codemode_server.text import first_few
+from codemode_server.text import joined_within
 
 _MAX_SUGGESTED = 3
 _MAX_CHARACTERS = 100
@@ -37,7 +36,7 @@ def nearest_tools(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if near := nearest_names(name, _of_same_kind(name, names)):
         return near
-    listed = _listed(names)
+    listed = joined_within(names, _LISTED_CHARACTERS)
     return f"there are: {listed}" if listed == ", ".join(names) else "search_tools finds tools by what they do"
 
 
@@ -47,7 +46,7 @@ def nearest_servers(name: str, known: Iterable[str]) -> str:
     if meant := mistyped(name[:_MAX_CHARACTERS], names, _MAX_SUGGESTED):
         return f"nearest: {', '.join(meant)}"
     near = _nearest(name[:_MAX_CHARACTERS], names)
-    return f"there are: {_listed([*near, *(other for other in names if other not in near)])}"
+    return f"there are: {joined_within([*near, *(other for other in names if other not in near)], _LISTED_CHARACTERS)}"
 
 
 def nearest_names(name: str, known: Iterable[str]) -> str:
@@ -107,9 +106,3 @@ def mistyped(written: str, known: Collection[str], most: int, compared: int = _M
 
 def _words(name: str) -> frozenset[str]:
     return frozenset(singular_of(word.lower()) for word in words(name) if len(word) >= _MIN_WORD_CHARACTERS)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """`a, b, c`, or as many as fit on a line, and `and 7 more`."""
-    sizes = accumulate(len(name) + 2 for name in names)
-    return first_few(names, max(1, sum(size <= _LISTED_CHARACTERS for size in sizes)))

@@ -17,7 +17,8 @@ from urllib.parse import unquote
 
 from codemode_server.catalog.naming import hashed, same_words
 from codemode_server.catalog.nearest_names import nearest_names
-from codemode_server.catalog.untrusted import docstring, first_sentence, one_line, prose
+from codemode_server.catalog.summaries import first_sentence
+from codemode_server.catalog.untrusted import docstring, one_line, prose
 from codemode_server.domain.resources import ResourceDefinition
 from codemode_server.text import counted
 

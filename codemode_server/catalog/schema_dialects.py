@@ -123,7 +123,7 @@ class _Rewriter:
             others = schema.get("additionalItems", True)
             return {"prefixItems": self._list(value, depth), "items": self.rewritten(others, depth)} if value else {}
         if key == "dependencies" and isinstance(value, dict):
-            return self._dependencies(value, depth)
+            return self._dependencies(value, depth, schema)
         if key == "additionalProperties" and not isinstance(value, bool | dict):
             return None
         if key == "additionalProperties" and is_part and value is not True and value:
@@ -169,10 +169,11 @@ class _Rewriter:
             return {}
         return {key: value} if _is_number(value) and (key != "multipleOf" or value > 0) else None
 
-    def _dependencies(self, value: dict[str, Any], depth: int) -> dict[str, Any]:
+    def _dependencies(self, value: dict[str, Any], depth: int, schema: Mapping[str, Any]) -> dict[str, Any]:
         names = {key: [it] if isinstance(it, str) else it for key, it in value.items() if not isinstance(it, dict)}
         schemas = {key: self.rewritten(it, depth, is_part=True) for key, it in value.items() if isinstance(it, dict)}
-        return {"dependentRequired": {k: v for k, v in names.items() if _is_names(v)}, "dependentSchemas": schemas}
+        made = {"dependentRequired": {k: v for k, v in names.items() if _is_names(v)}, "dependentSchemas": schemas}
+        return made if made.keys().isdisjoint(schema) else {"allOf": [made]}
 
     def _list(self, value: list[Any], depth: int) -> list[Any]:
         return [self.rewritten(part, depth) for part in value]

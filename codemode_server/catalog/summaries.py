@@ -88,6 +88,11 @@ def tool_summary(definition: ToolDefinition, shared: Mapping[str, int]) -> str:
     return _cut(found, MAX_SUMMARY_CHARACTERS)
 
 
+def first_sentence(text: str, limit: int = MAX_SUMMARY_CHARACTERS) -> str:
+    """The first sentence on one line; ends with `…` if it was cut."""
+    return _cut(next(iter(_opening(text)), ""), limit)
+
+
 def deprecation(description: str) -> str:
     """The sentence that declares the tool deprecated, and the next one, which often names its successor.
 

@@ -7,13 +7,11 @@ exactly as declared.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
 
 from codemode_server.text import clean, escaped
 
-_FULL_LINE = 60
 _FEW = 10
 
 SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+|(?<=[。！？])")
@@ -33,17 +31,6 @@ def prose(text: object, limit: int) -> str:
     return _cut(joined, limit, len(text) - len(cut))
 
 
-def joined_within(names: Iterable[str], limit: int) -> str:
-    """`a, b, c`, or as many as fit into `limit` characters, and `…`."""
-    shown: list[str] = []
-    for name in names:
-        limit -= len(name) + 2
-        if limit < 0:
-            return ", ".join([*shown, "…"])
-        shown.append(name)
-    return ", ".join(shown)
-
-
 def one_line(text: object, limit: int) -> str:
     """One line of visible characters; says how much was cut."""
     if not isinstance(text, str):
@@ -61,23 +48,6 @@ def last_lines(text: str, limit: int) -> str:
             return " | ".join(shown) or line[:limit] + "…"
         shown[:0] = [line] if line else []
     return " | ".join(shown)
-
-
-def first_sentence(text: object, limit: int = 120) -> str:
-    """The first sentence on one line; ends with `…` if it was cut."""
-    if not isinstance(text, str):
-        return ""
-    lines = [line.strip() for line in clean(text[:2_000]).strip().split("\n")]
-    paragraph = lines[0]
-    for before, line in pairwise(lines):
-        # A long line, or one that continues in lower case, was wrapped; otherwise the sentence ends with the line.
-        if not line or (len(before) < _FULL_LINE and not line[0].islower()):
-            break
-        paragraph = f"{paragraph} {line}"
-    sentence = SENTENCE_END.split(" ".join(paragraph.split()), maxsplit=1)[0]
-    if len(sentence) <= limit:
-        return sentence
-    return f"{sentence[:limit].rsplit(' ', 1)[0].rstrip(',;:')}…"
 
 
 def docstring(text: str, indent: str = "") -> str:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.naming import words
-from codemode_server.catalog.untrusted import first_sentence
 from codemode_server.search.ranking import Scored
 from codemode_server.search.words import stem, stems
 
@@ -40,7 +39,7 @@ class _WordSets(NamedTuple):
     """Without those of its server, unless there are no others."""
     server: frozenset[str]
     parameters: frozenset[str]
-    sentence: frozenset[str]
+    summary: frozenset[str]
     description: frozenset[str]
 
 
@@ -78,7 +77,7 @@ def _belongs(group: list[Scored], tool: Tool) -> bool:
         return False
     shared = min(len(one.parameters & other.parameters), _MANY) / _MANY
     needed = _MIN_OVERLAP - (_MIN_OVERLAP - _MIN_OVERLAP_WITH_PARAMETERS) * parameters * shared
-    return max(_overlap(one.sentence, other.sentence), _overlap(one.description, other.description)) >= needed
+    return max(_overlap(one.summary, other.summary), _overlap(one.description, other.description)) >= needed
 
 
 def _names_itself(one: _WordSets, other: _WordSets) -> bool:
@@ -100,6 +99,6 @@ def _word_sets(tool: Tool) -> _WordSets:
         frozenset(name - server or name),
         frozenset(stems(tool.server)),
         frozenset("".join(letter for letter in str(one).lower() if letter.isalnum()) for one in parameters),
-        frozenset(stems(first_sentence(description, 200))),
+        frozenset(stems(tool.summary)),
         frozenset(stems(description[:_READ_CHARACTERS])),
     )

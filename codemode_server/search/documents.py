@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.catalog.naming import words
-from codemode_server.catalog.untrusted import first_sentence
 from codemode_server.domain.skills import Skill
 
 Findable = Tool | Skill
@@ -18,7 +17,6 @@ _DESCRIPTION_CHARACTERS = 4_000
 _NOTES_CHARACTERS = 3_000
 _ABOUT_CHARACTERS = 1_500
 _PARAMETERS_NAMED = 12
-_SENTENCE_CHARACTERS = 160
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +56,7 @@ class Fields:
 
     name: str
     title: str
+    summary: str
     description: str
     parameters: tuple[str, ...]
     """Names of the parameters and of their nested properties."""
@@ -69,12 +68,13 @@ class Fields:
 
 def fields_of(thing: Findable) -> Fields:
     if isinstance(thing, Skill):
-        return Fields(thing.name, "", thing.summary, (), " ".join(thing.tools))
+        return Fields(thing.name, "", thing.summary, thing.summary, (), " ".join(thing.tools))
     definition = thing.definition
     texts = _parameter_texts(definition.input_schema)
     return Fields(
         definition.name,
         definition.title or "",
+        thing.summary,
         definition.description[:_DESCRIPTION_CHARACTERS],
         tuple(texts.names),
         " ".join(texts.descriptions)[:_NOTES_CHARACTERS],
@@ -87,13 +87,12 @@ VECTOR_WEIGHTS = (1.0, 0.7)
 
 
 def vector_texts(collection: Collection, fields: Fields) -> tuple[str, ...]:
-    """The texts of one document for an encoder: the full text, and the name with the first sentence."""
+    """The texts of one document for an encoder: the full text, and the name with the summary."""
     name = " ".join(words(fields.name))
     parameters = f" Parameters: {', '.join(fields.parameters[:_PARAMETERS_NAMED])}" if fields.parameters else ""
-    sentence = first_sentence(fields.description, _SENTENCE_CHARACTERS)
     return (
         f"{collection.name}: {name}. {fields.description}{parameters}",
-        f"{name.lower()}: {sentence}" if sentence else name.lower(),
+        f"{name.lower()}: {fields.summary}" if fields.summary else name.lower(),
     )
 
 

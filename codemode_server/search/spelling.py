@@ -32,4 +32,5 @@ class Spelling:
         for place in range(_MIN_LETTERS, len(word) - 2):  # `createissue` → create, issue
             if word[:place] in alike and word[place:] in self._known.get(word[place], ()):
                 return dict.fromkeys((word[:place], word[place:]), _SUGGESTION_WEIGHT)
-        return dict.fromkeys(mistyped(word, sorted(alike), _MAX_SUGGESTIONS, _MAX_COMPARED), _SUGGESTION_WEIGHT)
+        compared = sorted(known for known in alike if len(known) >= _MIN_LETTERS)
+        return dict.fromkeys(mistyped(word, compared, _MAX_SUGGESTIONS, _MAX_COMPARED), _SUGGESTION_WEIGHT)

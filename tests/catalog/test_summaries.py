@@ -100,7 +100,7 @@ def test_a_tool_that_says_that_it_is_deprecated_is_marked_in_the_list_of_its_ser
     description: str, line: str
 ) -> None:
     listing = UpstreamListing("one", UpstreamState.READY, (ToolDefinition("f", description, effect=Effect.READS),))
-    assert list_dir(Catalog.build([listing]), "/servers/one").entries[0].text == f"f.py  {line}"
+    assert list_dir(Catalog.build([listing]), "/servers/one").text.split("\n")[1:] == [f"f.py  {line}"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from codemode_server.catalog.untrusted import first_sentence, literal, one_line
+from codemode_server.catalog.summaries import first_sentence
+from codemode_server.catalog.untrusted import literal, one_line
 from codemode_server.text import clean
 
 HOSTILE = [
@@ -56,7 +57,6 @@ def test_what_a_reader_does_not_see_is_taken_out_of_prose() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("Notion | Search by title\nError Responses:\n400: Bad request", "Notion | Search by title"),
         ("Lists what is in\nthe folder", "Lists what is in the folder"),
         ("Finds files, e.g. images, in a folder. More.", "Finds files, e.g. images, in a folder."),
         ("\n\n  Title\n\nBody", "Title"),

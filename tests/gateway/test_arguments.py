@@ -94,6 +94,7 @@ FLAVOURS = {"properties": {"cone": {"type": "boolean"}}, "additionalProperties":
         (within({"items": [{}], "additionalItems": False}), [[1]], [1, 2], ""),
         (within({"items": "string"}), [["x"]], [1], "'a[0]' must be a string"),
         (within({"dependencies": {"x": ["y"], "z": {"required": ["x"]}}}), [{"x": 1, "y": 2}, {}], {"x": 1}, "'y'"),
+        (within({"dependencies": {"x": ["y"]}, "dependentRequired": {"z": ["y"]}}), [{"z": 1, "y": 2}], {"x": 1}, "y"),
         (within({"type": [{"type": "string"}, {"type": "array"}]}), ["x", []], 1, "a string | a list"),
         (within({"properties": {"x": {"required": True, "type": "string"}}}), [{"x": "1"}], {}, "is missing 'x'"),
         (within({"properties": {"x": "string", "type": "object", "required": ["x"]}}), [{"x": "1"}], {}, "missing 'x'"),

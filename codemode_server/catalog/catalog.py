@@ -356,10 +356,10 @@ class Catalog:
         """The tool of these Python or raw names. Raises `UnknownTool`: with the nearest names."""
         return self.server(server).tool(tool)
 
-    def mistyped_tools(self, name: str) -> list[tuple[Server, Tool]]:
-        """The tools for whose names this one is a typing mistake, a few at most, each with its server."""
+    def mistyped_tools(self, name: str) -> list[Tool]:
+        """The tools for whose names this one is a typing mistake, a few at most."""
         names = mistyped_names(name, (tool.name for tool in self.tools()))
-        return [(server, server.by_name[near]) for near in names for server in self.servers if near in server.by_name]
+        return [server.by_name[near] for near in names for server in self.servers if near in server.by_name]
 
 
 RefusalOf = Callable[[Server, Tool | Resource], Refusal | None]

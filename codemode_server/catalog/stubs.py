@@ -25,7 +25,6 @@ OBSERVED_LINE = "# Keys observed in results, not declared by the server: data, n
 _NOTE_CHARACTERS = 1_500
 _NOTES_CHARACTERS = 40_000
 _DEFAULT_CHARACTERS = 80
-_SIGNATURE_CHARACTERS = 240
 _FORMS = "Takes one of these forms:"
 
 
@@ -34,8 +33,6 @@ class Stub:
     """The module of one tool."""
 
     source: str
-    signature: str
-    """On one line, bounded, for search results."""
     declarations: tuple[str, ...]
     """The parameters as written in the signature, in its order."""
     returned: ReturnType
@@ -75,8 +72,7 @@ def stub_of(
         *classes,
         f"{decorated}{beside}\n{_documentation(definition, arguments, given.members, summary)}",
     ]
-    signature = _signature(name, declared, arguments, returned)
-    return Stub("\n\n".join(blocks) + "\n", signature, declarations, returned, writer.fields)
+    return Stub("\n\n".join(blocks) + "\n", declarations, returned, writer.fields)
 
 
 def server_package_source(raw_name: str, description: str, names: Iterable[str]) -> str:
@@ -89,7 +85,6 @@ def server_package_source(raw_name: str, description: str, names: Iterable[str])
 @dataclass(frozen=True, slots=True)
 class _Argument:
     declaration: str
-    short: str
     note: str
 
     @classmethod
@@ -103,7 +98,6 @@ class _Argument:
         label = name if re.sub(r"\W", "_", raw) == name else f'{name} ("{raw}")'
         return cls(
             declaration=f"{name}: {found}{f' = {default}' if default else ''}",
-            short=f"{name}=..." if default else name,
             note=f"{label}: {note}" if note else "",
         )
 
@@ -154,16 +148,6 @@ def _within(limit: int, notes: list[str]) -> str:
     shown = [note for note, size in zip(notes, sizes, strict=True) if size <= limit]
     missing = [f"… ({len(notes) - len(shown)} more parameters are described)"] if len(shown) < len(notes) else []
     return "\n".join([*shown, *missing])
-
-
-def _signature(name: str, declared: str, arguments: list[_Argument], returned: ReturnType) -> str:
-    """The signature with types; if that is too long with names only, and finally cut."""
-    remark = f"  # {returned.remark}" if returned.remark else ""
-    full = f"{name}({declared}) -> {returned.type}{remark}"
-    if len(full) <= _SIGNATURE_CHARACTERS:
-        return full
-    short = f"{name}({', '.join(argument.short for argument in arguments)})"
-    return short if len(short) <= _SIGNATURE_CHARACTERS else f"{short[: _SIGNATURE_CHARACTERS - 2]}…)"
 
 
 def _imports(code: list[str]) -> str:

@@ -321,7 +321,7 @@ def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
             if same:
                 return f"no folder {shown(place)}; a tool of that name is at {', '.join(same[:3])}"
             if mistyped := catalog.mistyped_tools(name):
-                return f"no folder {shown(place)}; nearest: {', '.join(tool.path for _, tool in mistyped)}"
+                return f"no folder {shown(place)}; nearest: {', '.join(tool.path for tool in mistyped)}"
             near = nearest_servers(name, (server.name for server in catalog.servers))
             if not place.startswith("/") or place.startswith("/servers/") or near.startswith("nearest"):
                 return f"no folder {shown(place)}; {near}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.catalog.json_schema import branches_of
 from codemode_server.catalog.naming import words
 from codemode_server.domain.skills import Skill
 
@@ -70,15 +71,15 @@ def fields_of(thing: Findable) -> Fields:
     if isinstance(thing, Skill):
         return Fields(thing.name, "", thing.summary, thing.summary, (), " ".join(thing.tools))
     definition = thing.definition
-    texts = _parameter_texts(definition.input_schema)
+    names, descriptions, values = _parameter_texts(definition.input_schema)
     return Fields(
         definition.name,
         definition.title or "",
         thing.summary,
         definition.description[:_DESCRIPTION_CHARACTERS],
-        tuple(texts.names),
-        " ".join(texts.descriptions)[:_NOTES_CHARACTERS],
-        tuple(texts.values),
+        tuple(names),
+        " ".join(descriptions)[:_NOTES_CHARACTERS],
+        tuple(values),
     )
 
 
@@ -113,14 +114,11 @@ def _is_same(one: Findable, other: Findable) -> bool:
     return one == other
 
 
-class _ParameterTexts(NamedTuple):
-    names: list[str]
-    descriptions: list[str]
-    values: list[str]
-
-
-def _parameter_texts(schema: object) -> _ParameterTexts:
-    texts = _ParameterTexts([], [], [])
+def _parameter_texts(schema: object) -> tuple[list[str], list[str], list[str]]:
+    """Names, descriptions and allowed values of the parameters."""
+    names: list[str] = []
+    descriptions: list[str] = []
+    values: list[str] = []
     definitions: dict[str, Any] = {}
     if isinstance(schema, dict):
         definitions = next((schema[key] for key in ("$defs", "definitions") if isinstance(schema.get(key), dict)), {})
@@ -130,19 +128,15 @@ def _parameter_texts(schema: object) -> _ParameterTexts:
         for one in level[:200]:
             if not isinstance(one, dict):
                 continue
-            described, values, named = one.get("description"), one.get("enum"), one.get("properties")
+            described, allowed, named = one.get("description"), one.get("enum"), one.get("properties")
             if depth and isinstance(described, str):
-                texts.descriptions.append(described[:600])
-            values = values if isinstance(values, list) else [one.get("const")]
-            texts.values.extend(value[:100] for value in values[:30] if isinstance(value, str))
+                descriptions.append(described[:600])
+            allowed = allowed if isinstance(allowed, list) else [one.get("const")]
+            values.extend(value[:100] for value in allowed[:30] if isinstance(value, str))
             if isinstance(named, dict):
-                texts.names.extend(str(name)[:100] for name in named)
+                names.extend(str(name)[:100] for name in named)
                 inner += named.values()
             inner += [one.get("items"), definitions.get(str(one.get("$ref")).rpartition("/")[2])]
-            inner += [branch for key in ("anyOf", "oneOf", "allOf") for branch in _listed(one.get(key))]
+            inner += branches_of(one) + (one["allOf"] if isinstance(one.get("allOf"), list) else [])
         level = inner
-    return _ParameterTexts(*(some[:400] for some in texts))
-
-
-def _listed(branches: object) -> list[object]:
-    return branches if isinstance(branches, list) else []
+    return names[:400], descriptions[:400], values[:400]

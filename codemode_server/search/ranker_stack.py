@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -36,13 +35,11 @@ _LET_THROUGH_BY = {
 """Effects that each filter lets through: destroying is writing, and a tool that states no effect may do either."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """The results of one query, best first."""
+class Ranking(NamedTuple):
+    """The results of one query, best first, and the ranker that produced them."""
 
-    found: tuple[Scored, ...]
+    found: list[Scored]
     level: RankerName
-    """The ranker that produced it."""
 
 
 class RankerStack:
@@ -55,13 +52,12 @@ class RankerStack:
         self._vector_rankers = tuple(vector_rankers)
         self._usage_boost = usage_boost
         self._indexing = Lock()
-        self._snapshot = _Snapshot(LexicalIndex())
+        self._index = LexicalIndex()
 
     def index(self, collections: Sequence[Collection]) -> None:
         """Replaces what can be found; the cost depends only on what changed. Blocking."""
         with self._indexing:
-            index = LexicalIndex(collections, self._snapshot.index)
-            self._snapshot = _Snapshot(index)
+            self._index = index = LexicalIndex(collections, self._index)
             for ranker in self._vector_rankers:
                 ranker.set_target(index)
 
@@ -78,35 +74,34 @@ class RankerStack:
 
         Blocking: vector rankers may ask the process of an encoder.
         """
-        snapshot = self._snapshot  # one snapshot, should another thread index meanwhile
-        index, allowed = snapshot.index, snapshot.mask(within, effect, skills)
+        index = self._index  # the same one throughout, should another thread index meanwhile
+        allowed = _mask(index, within, effect, skills)
         usage_boost = self._usage_boost(index)
         ready = [(one, made) for one in reversed(self._vector_rankers) if (made := one.vectors(index)) is not None]
         for number, (ranker, vectors) in enumerate(ready):
             second = ready[number + 1][1] if number + 1 < len(ready) else None
             try:
-                found = rank(index, vectors, query, allowed, limit, usage_boost, second)
-                return Ranking(tuple(found), ranker.level)
+                return Ranking(rank(index, vectors, query, allowed, limit, usage_boost, second), ranker.level)
             except EncoderFailed as error:
                 ranker.failed(error)
-        return Ranking(tuple(rank(index, None, query, allowed, limit, usage_boost)), "lexical")
+        return Ranking(rank(index, None, query, allowed, limit, usage_boost), "lexical")
 
     def things(
         self, within: str | None = None, effect: Effect | None = None, skills: Set[Skill] | None = None
     ) -> list[Findable]:
         """Everything that passes these filters."""
-        snapshot = self._snapshot
-        allowed, things = snapshot.mask(within, effect, skills), snapshot.index.things
-        return list(things) if allowed is None else [things[number] for number in np.flatnonzero(allowed)]
+        index = self._index
+        allowed = _mask(index, within, effect, skills)
+        return list(index.things) if allowed is None else [index.things[at] for at in np.flatnonzero(allowed)]
 
     @property
     def size(self) -> int:
         """The number of indexed tools and skills."""
-        return len(self._snapshot.index.things)
+        return len(self._index.things)
 
     def rarities(self, text: str) -> dict[str, float]:
         """The rarity of each stem of a text, 0 to 1; 1 for a stem that nothing has."""
-        return self._snapshot.index.rarities(text)
+        return self._index.rarities(text)
 
     async def keep(self) -> None:
         """Runs each vector ranker in a thread until this is cancelled."""
@@ -125,24 +120,23 @@ class RankerStack:
             ranker.close()
 
 
-class _Snapshot:
-    """One state of the index, with the filters of a search."""
-
-    def __init__(self, index: LexicalIndex) -> None:
-        self.index = index
-        self._skills = [(number, thing) for number, thing in enumerate(index.things) if isinstance(thing, Skill)]
-
-    def mask(self, within: str | None, effect: Effect | None, skills: Set[Skill] | None) -> NDArray[np.bool_] | None:
-        """A mask of the things that pass the filters; None if all do."""
-        hidden = [] if skills is None else [at for at, skill in self._skills if skill not in skills]
-        if within is None and effect is None and not hidden:
-            return None
-        allowed = np.ones(len(self.index.things), bool)
-        if within is not None:
-            asked = [segment.collection.key == within for segment in self.index.segments]
-            allowed &= np.array(asked, bool)[self.index.segment_of]
-        if effect is not None:
-            let_through = _LET_THROUGH_BY[effect]
-            allowed &= [isinstance(thing, Tool) and thing.effect in let_through for thing in self.index.things]
-        allowed[hidden] = False
-        return allowed
+def _mask(
+    index: LexicalIndex, within: str | None, effect: Effect | None, skills: Set[Skill] | None
+) -> NDArray[np.bool_] | None:
+    """A mask of the things that pass the filters; None if all do."""
+    hidden: list[int] = []
+    if skills is not None and index.segments:  # the skills are the last collection
+        last = index.segments[-1].collection.things
+        first = len(index.things) - len(last)
+        hidden = [at for at, it in enumerate(last, first) if isinstance(it, Skill) and it not in skills]
+    if within is None and effect is None and not hidden:
+        return None
+    allowed = np.ones(len(index.things), bool)
+    if within is not None:
+        asked = [segment.collection.key == within for segment in index.segments]
+        allowed &= np.array(asked, bool)[index.segment_of]
+    if effect is not None:
+        let_through = _LET_THROUGH_BY[effect]
+        allowed &= [isinstance(thing, Tool) and thing.effect in let_through for thing in index.things]
+    allowed[hidden] = False
+    return allowed

@@ -119,7 +119,7 @@ class SearchResult:
         if reason := self.unavailable or refusal_line(self.refusal):
             record["unavailable"] = reason
         if self.detail_level != "name_only":
-            signature = thing.stub.signature if isinstance(thing, Tool) else thing.signature
+            signature = _signature(thing, True, set()) if isinstance(thing, Tool) else thing.signature
             record |= {"import": thing.import_line, "description": self.summary, "signature": signature}
         if self.detail_level == "full" and isinstance(thing, Tool):
             record["source"] = thing.stub.source

@@ -106,21 +106,19 @@ def _fewer_choices(found: re.Match[str], characters: int) -> str:
     return f"Literal[… {len(choices)} choices]"
 
 
-def parameter_classes(tool: Tool, signature: str) -> tuple[str, ...]:
+def parameter_classes(tool: Tool, signature: str) -> list[str]:
     """The classes that a signature names for parameters, with their fields: `Edit = {oldText: str, newText: str}`."""
-    declared = signature.rsplit(" -> ", 1)[0]
     shown = []
     room = _MAX_CLASSES_CHARACTERS
-    for name, fields in _reachable(tool, _WORD.findall(declared)):
+    for name, fields in _reachable(tool, _WORD.findall(signature.rsplit(" -> ", 1)[0])):
         text = f"{name} = {{{', '.join(f'{key}: {kind}' for key, kind in fields)}}}"
         if len(text) > room:
-            keys = joined_within([key for key, _ in fields], min(room, _MAX_FIELDS_CHARACTERS))
-            text = f"{name} = {{{keys}}}"
+            text = f"{name} = {{{_keys(fields, room)}}}"
         room -= len(text)
         shown.append(text)
         if room < _MIN_CLASS_CHARACTERS:
             break
-    return tuple(shown)
+    return shown
 
 
 def result_fields(tool: Tool) -> str:
@@ -131,18 +129,21 @@ def result_fields(tool: Tool) -> str:
     returned = tool.stub.returned.type
     if len(str(returned)) >= _MAX_TYPE_CHARACTERS:
         return ""
-    found = list(_reachable(tool, sorted(returned.classes)))
-    shown = []
+    shown: list[str] = []
     room = _MAX_CLASSES_CHARACTERS
-    for number, (name, fields) in enumerate(found):
-        keys = joined_within([key for key, _ in fields], min(room, _MAX_FIELDS_CHARACTERS))
+    for name, fields in _reachable(tool, sorted(returned.classes)):
+        keys = _keys(fields, room)
         room -= len(keys)
-        label = name if number or len(returned.classes) > 1 else "keys"
-        is_marked = number == 0 and tool.returned.origin == "observed"
+        label = name if shown or len(returned.classes) > 1 else "keys"
+        is_marked = not shown and tool.returned.origin == "observed"
         shown.append(f"{label}{' seen' if is_marked else ''}: {keys}")
         if room <= 0:
             break
     return "; ".join(shown)
+
+
+def _keys(fields: list[tuple[str, str]], room: int) -> str:
+    return joined_within([key for key, _ in fields], min(room, _MAX_FIELDS_CHARACTERS))
 
 
 def _reachable(tool: Tool, names: Iterable[str]) -> Iterator[tuple[str, list[tuple[str, str]]]]:

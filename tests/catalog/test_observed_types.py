@@ -145,7 +145,7 @@ class TestKeysThatDependOnWhatWasAsked:
             "def read_query(query: str) -> list[dict[str, Any]]:  # keys depend on query, observed in 1 call\n"
             "    ...\n"
         )
-        assert tool.stub.signature == "read_query(query: str) -> list[dict[str, Any]]  # keys depend on query"
+        assert "def read_query(query: str) -> list[dict[str, Any]]:  # keys depend on query" in tool.stub.source
 
     @pytest.mark.parametrize(
         ("arguments", "result"),

@@ -170,7 +170,7 @@ class TestTexts:
                 "name": "create_issue",
                 "import": "from servers.github import create_issue",
                 "description": "Open a new issue. (writes)",
-                "signature": "create_issue(title: str) -> Any",
+                "signature": "create_issue(title: str)",
             }
         ]
 

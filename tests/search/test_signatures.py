@@ -66,7 +66,7 @@ def test_the_fields_of_a_parameter_that_is_a_named_class_are_shown_and_those_of_
     found = tool({"edits": {"type": "array", "items": edit}}, ("edits",))
     signature = brief(found)
     assert signature == "t(edits: list[Edit])"
-    assert parameter_classes(found, signature) == ("Edit = {old: str, new?: str, at: At}", "At = {first: int}")
+    assert parameter_classes(found, signature) == ["Edit = {old: str, new?: str, at: At}", "At = {first: int}"]
 
 
 def test_of_a_result_its_keys_are_told() -> None:
@@ -86,7 +86,7 @@ def test_a_key_that_may_be_missing_has_a_question_mark_and_one_that_is_always_th
         assert result_fields(tool({}, output=keys | {"required": ["number", name]})) == f"keys: number, {name}"
         assert result_fields(tool({}, output=keys)) == f"keys: number?, {name}?"
         found = tool({"at": keys | {"title": "At"}}, ("at",))
-        assert parameter_classes(found, brief(found)) == (f"At = {{number?: str, {name}?: str}}",)
+        assert parameter_classes(found, brief(found)) == [f"At = {{number?: str, {name}?: str}}"]
 
 
 def test_a_key_that_is_a_sentence_is_not_shown_among_the_keys() -> None:

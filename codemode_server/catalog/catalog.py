@@ -102,7 +102,6 @@ class Tool:
 
     @property
     def returned(self) -> ReturnType:
-        """The type of its result; the classes in it are in the stub's source."""
         return self.stub.returned
 
     @cached_property
@@ -163,10 +162,6 @@ class Server:
         if not said and len(self.tools) == 1:
             said = self.tools[0].summary
         return said or joined_within([tool.name for tool in self.tools], _MAX_NAMES_CHARACTERS)
-
-    @property
-    def protocol(self) -> str | None:
-        return self.listing.protocol
 
     @property
     def error(self) -> str | None:
@@ -234,7 +229,6 @@ class Server:
 
     @cached_property
     def resources(self) -> ServerResources:
-        """Its resources and templates."""
         return ServerResources(self.name, self.listing.resources, has_tool=MODULE in self.by_name)
 
     @property
@@ -338,7 +332,6 @@ class Catalog:
         return sum(len(server.tools) for server in self.servers)
 
     def tools(self) -> Iterator[Tool]:
-        """Every tool, by server."""
         for server in self.servers:
             yield from server.tools
 

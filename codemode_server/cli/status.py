@@ -113,7 +113,7 @@ def servers_table(servers: Sequence[Server], mask: Callable[[str], str]) -> str:
     for server in servers:
         tokens = sum(estimate_tokens(definition_text(tool.definition)) for tool in server.tools)
         name = one_line(mask(server.raw_name), _MAX_CELL_CHARACTERS)
-        protocol = one_line(mask(server.protocol or "-"), _MAX_CELL_CHARACTERS)
+        protocol = one_line(mask(server.listing.protocol or "-"), _MAX_CELL_CHARACTERS)
         rows.append((name, server.state.value, protocol, f"{len(server.tools):,}", f"{tokens:,}"))
         notes += [_indented(mask(f"{name}: {server.error}"))] if server.error else []
         notes += [_indented(mask(f"{name}: {problem}")) for problem in server.problems]
@@ -158,7 +158,8 @@ async def _connected(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, 
 
 
 def _lines(server: Server) -> Iterator[str]:
-    yield f"{server.raw_name}: {server.state.value}" + (f", protocol {server.protocol}" if server.protocol else "")
+    protocol = f", protocol {server.listing.protocol}" if server.listing.protocol else ""
+    yield f"{server.raw_name}: {server.state.value}{protocol}"
     yield from server.error.split("\n") if server.error else ()
     yield from server.problems
     if server.state is UpstreamState.READY:

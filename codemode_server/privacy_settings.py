@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from codemode_server.domain.privacy_tokens import DEFAULT_MAX_TOKENS, TokenLimits
 from codemode_server.extras import missing_privacy
-from codemode_server.privacy.findings import DetectionSettings, Kind
+from codemode_server.privacy.findings import Kind
 from codemode_server.setting_types import Glob, Section
 
 ALL_KINDS = "*"
@@ -44,11 +44,6 @@ class DetectionFields(Section):
             if pattern.fullmatch(""):
                 raise ValueError(f"{text!r} matches an empty text")
         return patterns
-
-    @property
-    def detection(self) -> DetectionSettings:
-        """The settings as the detection has them."""
-        return DetectionSettings(self.thresholds, self.allow, self.patterns, fields=self.fields)
 
     @property
     def kinds(self) -> frozenset[str]:

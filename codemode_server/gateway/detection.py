@@ -89,5 +89,5 @@ class Detection:
                 from codemode_server.privacy.name_recognizer import NameRecognizer
 
                 self._recognizer = NameRecognizer(settings.name_models)
-            self._made = settings, Detector(settings.detection, self._recognizer)
+            self._made = settings, Detector(settings, self._recognizer)
         return self._made[1]

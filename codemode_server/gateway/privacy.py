@@ -6,7 +6,7 @@ sent, and only for tools that may receive that kind of data (`privacy.release`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -28,26 +28,25 @@ from codemode_server.domain.errors import (
 )
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.privacy_tokens import first_of_its_kind, label_of
+from codemode_server.domain.privacy_tokens import first_of_its_kind
 from codemode_server.domain.tools import without_output
 from codemode_server.extras import has_privacy, missing_privacy
-from codemode_server.gateway.binary_parts import with_binary, without_binary
 from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of, protected_servers
 from codemode_server.gateway.release import (
     Release,
-    TokenExplanations,
+    arguments_to_send,
+    explanation_of_tokens,
     never_made,
     restriction_of,
 )
-from codemode_server.gateway.sent_arguments import arguments_to_send
 from codemode_server.gateway.targets import CallTarget, ResourceTarget, title_of
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
-from codemode_server.privacy.findings import Finding, Findings
-from codemode_server.privacy.replacing import TokensOf, replaced, tokens_in
+from codemode_server.privacy.findings import Findings
+from codemode_server.privacy.replacing import replaced, tokens_in, with_kinds
 from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy.values_in_text import NotPlaceable
 from codemode_server.privacy_settings import PrivacySettings, ProtectionMode
@@ -61,6 +60,8 @@ _OWN_ERRORS = (CallRefused, InvalidArguments, ResultWithheld, UnknownTool)
 """Their texts are written here; a recognizer of names does not search them."""
 _MAX_ERROR_CHARACTERS = 200_000
 """A longer error of an upstream is replaced as a whole."""
+_MAX_SESSIONS = 1_000
+"""Sessions whose model has read the explanation of tokens; one that reads it twice does nothing wrong."""
 _LOST_AT_CUT = 200
 """Characters before the cut of an error, where no detection finds half of a value."""
 
@@ -74,7 +75,7 @@ class CallPrivacy:
         self._config = config
         self._tokens = tokens
         self._detection = Detection(config)
-        self._explanations = TokenExplanations(config)
+        self._informed: OrderedDict[str, None] = OrderedDict()
 
     @property
     def _settings(self) -> PrivacySettings:
@@ -169,73 +170,55 @@ class CallPrivacy:
             sent = {token: it.original for token, it in release.known.items() if it.original is not None}
         if mode == "values" and not sent:
             return reply
-        value, binary = without_binary(reply) if target.is_raw or reply.encoding == "blocks" else (reply.value, [])
-        files = [(part, file) for part in binary if (file := part.file) is not None]
-        texts = [file.text for _, file in files]
+        value = reply.value
         if mode != "values":
             withheld = f"{title_of(target)} was called, and its result is withheld"
             found = await self._detection.find(value, withheld)
-            in_files = [await self._detection.find(text, withheld) for text in texts]
-            everything = [it for one in (found, *in_files) for it in one.found]
-            if mode == "block" and everything:
-                kinds = ", ".join(sorted({it.kind for it in everything}))
+            if mode == "block" and found.found:
+                kinds = ", ".join(sorted({it.kind for it in found.found}))
                 raise ResultWithheld(
                     f"{withheld}: it has personal data ({kinds}), and privacy.servers in upstream.yaml says `block`"
                     f" for {target.server.raw_name}"
                 )
-            tokens = await self._tokens_of(calls, target, everything, withheld)
-            shown = await self._tokenized(calls, target, value, found, tokens)
-            texts = [
-                str(await self._tokenized(calls, target, text, one, tokens))
-                for text, one in zip(texts, in_files, strict=True)
-            ]
-            if everything or shown is not value:
-                self._explanations.add(calls)
-            value = shown
+            value = await self._with_tokens(calls, target, value, found, withheld)
+            if value is not reply.value:
+                self._explain_tokens(calls)
         if sent:
             from codemode_server.privacy.known_texts import without_echo
 
-            value, texts = await run_sized(is_large([value, texts]), without_echo, [value, texts], sent)
-        changed = [
-            part.with_text(file, text) for (part, file), text in zip(files, texts, strict=True) if text != file.text
-        ]
-        return replace(reply, value=with_binary(value, [*binary, *changed]))
+            value = await run_sized(is_large(value), without_echo, value, sent)
+        return replace(reply, value=value)
 
-    async def _tokens_of(
-        self, calls: ExecutionCalls, target: CallTarget, found: Sequence[Finding], withheld: str
-    ) -> TokensOf:
-        """The tokens of all findings in a message of a server, asked for once: a server that may not get so many gets
-        none.
+    async def _with_tokens(
+        self, calls: ExecutionCalls, target: CallTarget, value: JsonValue, findings: Findings, withheld: str
+    ) -> JsonValue:
+        """A message of a server with tokens, which are asked for at once: a server that may not get so many gets none.
 
         Raises:
             ResultWithheld: there are no tokens for it.
         """
-        if not found:
-            return {}
-        if self._map is None:
-            raise ResultWithheld(f"{withheld}: there is no store of tokens")
-        principal, regions = calls.context.principal.principal_id, self._settings.detection.regions
-        try:
-            return await self._map.tokens_for(principal, found, regions, target.server.raw_name)
-        except (JournalUnavailable, TokensFull) as error:
-            raise ResultWithheld(f"{withheld}: {error}") from error
-
-    async def _with_tokens(
-        self, calls: ExecutionCalls, target: CallTarget, value: JsonValue, found: Findings, withheld: str
-    ) -> JsonValue:
-        tokens = await self._tokens_of(calls, target, found.found, withheld)
-        return await self._tokenized(calls, target, value, found, tokens)
-
-    async def _tokenized(
-        self, calls: ExecutionCalls, target: CallTarget, value: JsonValue, found: Findings, tokens: TokensOf
-    ) -> JsonValue:
-        if found.found:
-            value = await run_sized(is_large(value), replaced, value, found.found, tokens)
+        found, principal, server = findings.found, calls.context.principal.principal_id, target.server.raw_name
         if (known := self._map) is None:
+            if found:
+                raise ResultWithheld(f"{withheld}: there is no store of tokens")
             return value
-        texts = known.texts_of(calls.context.principal.principal_id)
-        named: JsonValue = await run_sized(is_large(value), texts.tokenized_result, value, target.server.raw_name)
+        if found:
+            try:
+                tokens = await known.tokens_for(principal, found, server)
+            except (JournalUnavailable, TokensFull) as error:
+                raise ResultWithheld(f"{withheld}: {error}") from error
+            value = await run_sized(is_large(value), replaced, value, found, tokens)
+        named: JsonValue = await run_sized(is_large(value), known.texts_of(principal).tokenized_result, value, server)
         return value if named == value else named
+
+    def _explain_tokens(self, calls: ExecutionCalls) -> None:
+        """Tell the model, once in a session, what tokens are and which tools may receive which kinds."""
+        session = calls.context.session.session_id
+        if session not in self._informed:
+            self._informed[session] = None
+            if len(self._informed) > _MAX_SESSIONS:
+                self._informed.popitem(last=False)
+            calls.messages.append(explanation_of_tokens(self._settings))
 
     async def error_text(self, calls: ExecutionCalls, target: CallTarget, error: CallError) -> str:
         """The text of an error of a call, without secrets and with tokens in place of personal data."""
@@ -297,14 +280,14 @@ class CallPrivacy:
         if self.mode_of(target.server) == "values":
             return text
         found = self._detection.find_at_once(text)
-        return "" if found is None else _with_kinds(text, found)
+        return "" if found is None or not found.is_complete else str(with_kinds(text, found))
 
     def logged(self, server: str, text: str) -> str:
         """For `LiveConfig.logged`: as in the catalog, without the output of a process."""
         if server not in protected_servers(self._settings, self._config.settings.servers):
             return text
         found = self._detection.in_value(text := without_output(text)) if has_privacy() else None
-        return "[withheld]" if found is None else _without_half(_with_kinds(text, found))
+        return _without_half(str(with_kinds(text, found))) if found and found.is_complete else "[withheld]"
 
     async def load(self) -> None:
         """Load what takes long, so that the first result does not wait for it."""
@@ -315,11 +298,6 @@ def _without_half(text: str) -> str:
     """An error without the end of what was cut, which may be half of a value."""
     begins, cut, rest = text.rpartition(CUT)
     return begins[:-_LOST_AT_CUT].rstrip() + cut + rest if cut else text
-
-
-def _with_kinds(text: str, found: Findings) -> str:
-    labels = {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in found.found}
-    return str(replaced(text, found.found, labels)) if found.is_complete else ""
 
 
 def call_privacy(config: LiveConfig, store: SqliteTokens) -> CallPrivacy:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, Ask, Decision, Deny
 from codemode_server.domain.privacy_tokens import KnownToken, first_of_its_kind, line_with_value
-from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.fitted_arguments import Forms, Path, fitted_value
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of, released_to
-from codemode_server.gateway.targets import CallTarget
+from codemode_server.gateway.targets import CallTarget, PromptTarget, ToolTarget
+from codemode_server.privacy.values_in_text import with_values
 from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings
 from codemode_server.text import first_few
 
 _MAX_NAMED = 5
 """Tokens that a reason names."""
-_MAX_SESSIONS = 1_000
-"""Sessions whose model has read the explanation of tokens; one that reads it twice does nothing wrong."""
 _MAX_RECEIVERS = 8
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,30})")
+_DECIMAL = re.compile(rf"{_INTEGER.pattern}\.[0-9]{{1,15}}")
+_PROMPT_SCHEMA = {"type": "object", "additionalProperties": {"type": "string"}}
+"""All arguments of prompts are texts."""
 _TOKENS = (
     "tokens such as <EMAIL_1> stand for personal data, the same one for the same value. Give them to tools as "
     "they are: one that may receive the value gets it. Show them unchanged to the user, who can look them up with "
@@ -54,11 +56,6 @@ class Release:
     @property
     def forgotten(self) -> list[str]:
         return sorted(token for token, it in self.known.items() if it.original is None)
-
-
-def values_of(known: Mapping[str, KnownToken]) -> dict[str, str | int | float]:
-    """The values of tokens that were not forgotten."""
-    return {token: it.value for token, it in known.items() if it.value is not None}
 
 
 def restriction_of(settings: PrivacySettings, target: CallTarget, release: Release) -> Deny | Ask | None:
@@ -138,22 +135,9 @@ def _why_refused(never_made: Mapping[str, str]) -> str:
     )
 
 
-class TokenExplanations:
-    """Tells the model once in a session what tokens are, and which tools may receive which kinds."""
-
-    def __init__(self, config: LiveConfig) -> None:
-        self._config = config
-        self._informed: OrderedDict[str, None] = OrderedDict()
-
-    def add(self, calls: ExecutionCalls) -> None:
-        """Add the explanation to the messages of an execution whose results have tokens."""
-        session, settings = calls.context.session.session_id, self._config.settings.privacy
-        if session in self._informed:
-            return
-        self._informed[session] = None
-        if len(self._informed) > _MAX_SESSIONS:
-            self._informed.popitem(last=False)
-        calls.messages.append(f"{_TOKENS}. {_IN_PROGRAMS}. {receivers(settings)}")
+def explanation_of_tokens(settings: PrivacySettings) -> str:
+    """What the model has to know about tokens, for the messages of a program whose results have some."""
+    return f"{_TOKENS}. {_IN_PROGRAMS}. {receivers(settings)}"
 
 
 def receivers(settings: PrivacySettings) -> str:
@@ -166,3 +150,38 @@ def receivers(settings: PrivacySettings) -> str:
         return "The user is asked before a tool receives a value" if is_asked else "No tool may receive the values"
     others = "; for others the user is asked" if is_asked else " and no others"
     return f"The values may go to {', '.join(named)}{others}"
+
+
+def arguments_to_send(target: CallTarget, arguments: dict[str, Any], known: Mapping[str, KnownToken]) -> dict[str, Any]:
+    """The arguments with the values of these tokens, of the JSON type that the tool takes there. Where its schema
+    allows both texts and numbers, or says nothing, a value is of the type that it had at first.
+
+    Raises:
+        NotPlaceable: a value can't be put in its place.
+    """
+    values = {token: it.value for token, it in known.items() if it.value is not None}
+    sent: dict[str, Any] = with_values(arguments, values)
+    if isinstance(target, ToolTarget):
+        schema = target.tool.input.schema
+    elif isinstance(target, PromptTarget):
+        schema = _PROMPT_SCHEMA
+    else:
+        return sent
+    forms = dict(_forms_of_tokens(arguments, sent, {token: known[token].original or "" for token in values}, ()))
+    fitted: dict[str, Any] = fitted_value(sent, schema, forms)
+    return fitted
+
+
+def _forms_of_tokens(given: Any, sent: Any, texts: Mapping[str, str], path: Path) -> Iterator[tuple[Path, Forms]]:
+    """The forms of the values that stand in `sent` where `given` has a token alone; `texts` by token."""
+    if isinstance(given, dict):
+        for (_, item), (name, made) in zip(given.items(), sent.items(), strict=True):
+            yield from _forms_of_tokens(item, made, texts, (*path, name))
+    elif isinstance(given, list):
+        for at, (item, made) in enumerate(zip(given, sent, strict=True)):
+            yield from _forms_of_tokens(item, made, texts, (*path, at))
+    elif isinstance(given, str) and given in texts:
+        text = texts[given]
+        is_number = _INTEGER.fullmatch(text) or _DECIMAL.fullmatch(text)
+        number = {"number": int(text) if _INTEGER.fullmatch(text) else float(text)} if is_number else {}
+        yield path, {"string": text, **(number if isinstance(sent, str) else {})}

@@ -30,7 +30,6 @@ from codemode_server.privacy.fields import (
 from codemode_server.privacy.findings import (
     DEFAULT_THRESHOLD,
     MAX_FINDINGS,
-    DetectionSettings,
     Finding,
     Findings,
     Kind,
@@ -40,6 +39,7 @@ from codemode_server.privacy.name_recognizer import NameRecognizer, free_pieces,
 from codemode_server.privacy.numbers import numbers_in
 from codemode_server.privacy.texts import emails_in, ip_confidence, ips_in, name_before, streets_in
 from codemode_server.privacy.walk import SearchedText, searched_value
+from codemode_server.privacy_settings import DetectionFields
 
 _SURE = 0.95
 _MAX_FIELD_CHARACTERS = 300
@@ -60,14 +60,14 @@ class Detector:
     """Searches values under one set of settings. Holds no values; may be used in any thread. A recognizer is asked by
     `find` alone, since it takes long."""
 
-    def __init__(self, settings: DetectionSettings | None = None, recognizer: NameRecognizer | None = None) -> None:
-        self._settings = settings or DetectionSettings()
+    def __init__(self, settings: DetectionFields | None = None, recognizer: NameRecognizer | None = None) -> None:
+        self._settings = settings or DetectionFields()
         self._recognizer = recognizer
         self._own = [(name, re.compile(text)) for name, text in self._settings.patterns.items()]
         self._fields = {name.casefold(): kind for kind, names in self._settings.fields.items() for name in names}
         self._allowed = [
             re.compile(".*".join(map(re.escape, re.sub(r"\*+", "*", allowed).split("*"))), re.IGNORECASE | re.DOTALL)
-            for allowed in self._settings.allowed
+            for allowed in self._settings.allow
         ]
 
     def allows(self, value: str) -> bool:
@@ -123,7 +123,7 @@ class Detector:
         for found in ips_in(text):
             if confidence := ip_confidence(found[0], evidence(found.start())):
                 yield *found.span(), Kind.IP, confidence
-        yield from numbers_in(text, evidence, self._settings.regions)
+        yield from numbers_in(text, evidence)
         for start, end, confidence in streets_in(text):
             yield start, end, Kind.ADDRESS, confidence
         for name, pattern in self._own:

@@ -1,11 +1,9 @@
-"""The kinds of personal data, the settings of the detection, and findings with their confidence and place."""
+"""The kinds of personal data, and findings with their confidence and place."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 
 
 class Kind(StrEnum):
@@ -29,10 +27,10 @@ Place = tuple[str | int, ...]
 """Keys and indexes that lead to a value in a JSON value; a `Wrapping` leads into the value that a text there holds."""
 
 DEFAULT_THRESHOLD = 0.6
+REGIONS = ("US", "GB", "DE", "FR", "ES", "IT", "BR", "PT", "NL")
+"""Countries whose national phone numbers are recognised. International ones always are."""
 MAX_FINDINGS = 50_000
 """Maximum number of findings in one value; a search that meets more ends and says that it is incomplete."""
-MAX_VALUES = 500_000
-"""Maximum number of values and keys of one JSON value that are searched, the number that a message may hold."""
 MAX_DEPTH = 200
 
 
@@ -67,21 +65,3 @@ class Findings:
 
 class RecognizerFailed(Exception):
     """Raised when free text could not be searched for names. Its text has nothing of what was searched."""
-
-
-@dataclass(frozen=True, slots=True)
-class DetectionSettings:
-    """The settings of a detection."""
-
-    thresholds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """Minimum confidence by kind, or by the name of an own pattern; `DEFAULT_THRESHOLD` for the others. Above 1 turns a
-    kind off."""
-    allowed: tuple[str, ...] = ()
-    """Values that are no findings, whatever their case: `support@ourcompany.com`, or `*@ourcompany.com`. `*` stands for
-    any text."""
-    patterns: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Regular expressions of own kinds, by name."""
-    fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """Names of fields and columns whose values are of a kind, by kind."""
-    regions: tuple[str, ...] = ("US", "GB", "DE", "FR", "ES", "IT", "BR", "PT", "NL")
-    """Countries whose national phone numbers are recognised. International ones always are."""

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any
 
 from codemode_server.privacy.fields import Against, Evidence
-from codemode_server.privacy.findings import Kind
+from codemode_server.privacy.findings import REGIONS, Kind
 
 _RUN = re.compile(
     r"[+(0-9](?<![^\W_].)(?<!\d\..)(?:(?<=\d)|\(?\d)(?:[ \u00a0\u202f./()-]{0,3}\d){6,29}(?![^\W_])", re.DOTALL
@@ -84,7 +84,7 @@ EvidenceAt = Callable[[int], Evidence]
 """Gives the evidence for or against a number at a position."""
 
 
-def numbers_in(text: str, evidence: EvidenceAt, regions: tuple[str, ...]) -> Iterator[Match]:
+def numbers_in(text: str, evidence: EvidenceAt) -> Iterator[Match]:
     """All numbers in a text."""
     looked_up: set[str] = set()
 
@@ -92,7 +92,7 @@ def numbers_in(text: str, evidence: EvidenceAt, regions: tuple[str, ...]) -> Ite
         may_be_phone = says is Kind.PHONE or number[0] in "+(0" or "-" in number
         if may_be_phone and len(looked_up) < _MAX_LOOKUPS:
             looked_up.add(number)
-        return classify(number, says, regions, is_part, is_checked=not may_be_phone or number in looked_up)
+        return classify(number, says, is_part, is_checked=not may_be_phone or number in looked_up)
 
     for run in _RUN.finditer(text):
         yield from _in_run(run, evidence, kind_of)
@@ -128,9 +128,7 @@ def _in_run(
 
 
 @lru_cache(8192)
-def classify(
-    text: str, says: Evidence, regions: tuple[str, ...], is_part: bool = False, *, is_checked: bool = True
-) -> tuple[str, float]:
+def classify(text: str, says: Evidence, is_part: bool = False, *, is_checked: bool = True) -> tuple[str, float]:
     """Kind and confidence of one number as it is written; a confidence of 0 if it is none. `is_part`: other digits
     stand beside it, so that digits and spaces alone do not tell where it begins and ends."""
     digits = re.sub(r"\D+", "", text)
@@ -141,7 +139,7 @@ def classify(
     return max(
         (Kind.CARD, _card(text, digits, says)),
         (Kind.NATIONAL_ID, _national(text, digits, says)),
-        (Kind.PHONE, _phone(text, digits, says, regions, is_checked=is_checked)),
+        (Kind.PHONE, _phone(text, digits, says, is_checked=is_checked)),
         key=lambda it: it[1],
     )
 
@@ -174,19 +172,19 @@ def _validator(module: str) -> Callable[[str], bool]:
     return check
 
 
-def _phone(text: str, digits: str, says: Evidence, regions: tuple[str, ...], *, is_checked: bool) -> float:
+def _phone(text: str, digits: str, says: Evidence, *, is_checked: bool) -> float:
     if len(digits) > 15:
         return 0.0
     if text.startswith(("+", "00", "(+")):
         is_phone = not is_checked or _is_phone(text if not text.startswith("00") else f"+{text[2:]}", None)
         return (0.97 if says is not Against.NUMBER else 0.85) if is_phone else 0.0
     if says is Kind.PHONE:
-        is_phone = not is_checked or any(_is_phone(text, region) for region in regions)
+        is_phone = not is_checked or any(_is_phone(text, region) for region in REGIONS)
         is_phone = is_phone or (len(digits) > 9 and text.isdigit() and _is_phone(f"+{digits}", None))
         return 0.9 if is_phone else 0.0
     if says is not None or not _PHONE_MANNER.fullmatch(text):
         return 0.0
-    return 0.7 if not is_checked or any(_is_phone(text, region) for region in regions) else 0.0
+    return 0.7 if not is_checked or any(_is_phone(text, region) for region in REGIONS) else 0.0
 
 
 def _is_phone(text: str, region: str | None) -> bool:

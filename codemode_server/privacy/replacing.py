@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.domain.privacy_tokens import TOKEN_IN_ANY_CASE
+from codemode_server.domain.privacy_tokens import TOKEN_IN_ANY_CASE, label_of
 from codemode_server.json_values import texts_in
 from codemode_server.known_values import DistinctKeys, merged, with_spans_replaced
-from codemode_server.privacy.findings import Finding
+from codemode_server.privacy.findings import Finding, Findings
 
 _MIN_BASE64_CHARACTERS = 12
+_MIN_FILE_CHARACTERS = 1_000
+"""Base64 that is so long and no text is a binary file, and not searched; a shorter one may be a credential."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\r\n-]+={0,2}[\r\n]*")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x7f]")
 _ESCAPE = re.compile(
@@ -36,7 +38,7 @@ class Wrapping(StrEnum):
 
 
 def unwrapped(text: str) -> tuple[Wrapping, Any] | None:
-    """The value of a text that is JSON, or the text that one in base64 holds."""
+    """The value of a text that is JSON, or the text that one in base64 holds: None if that is a binary file."""
     if text.startswith(("{", "[", " ", "\n", "\r", "\t")):
         stripped = text.strip()
         if stripped[:1] in ("{", "[") and stripped[-1:] in ("}", "]"):
@@ -45,18 +47,18 @@ def unwrapped(text: str) -> tuple[Wrapping, Any] | None:
             except (ValueError, RecursionError):
                 return None
     elif len(text) >= _MIN_BASE64_CHARACTERS and " " not in text and (data := from_base64(text)) is not None:
-        try:
-            held = data.decode()
-        except UnicodeDecodeError:
-            return None
-        return (Wrapping.BASE64, held) if not _CONTROLS.search(held) else None
+        file = text_of_file(data)
+        if file is not None and not _CONTROLS.search(file.text):
+            return Wrapping.BASE64, file.text
+        return (Wrapping.BASE64, None) if len(text) >= _MIN_FILE_CHARACTERS else None
     return None
 
 
 def wrapped(wrapping: Wrapping, value: Any, like: str) -> str:
     """A value in place of the one that `unwrapped` found in `like`."""
     if wrapping is Wrapping.BASE64:
-        return to_base64(str(value).encode(), like)
+        file = text_of_file(from_base64(like) or b"") or TextFile("", "utf-8")
+        return _to_base64(file.bytes_of(str(value)), like)
     indent = re.search(r"\n([ \t]+)", like)
     separators = None if indent or '": ' in like else (",", ":")
     return json.dumps(value, ensure_ascii=like.isascii(), indent=indent[1] if indent else None, separators=separators)
@@ -108,7 +110,7 @@ def from_base64(text: str) -> bytes | None:
         return None
 
 
-def to_base64(data: bytes, like: str) -> str:
+def _to_base64(data: bytes, like: str) -> str:
     """Base64 in the alphabet of another one, in one line."""
     return (base64.urlsafe_b64encode if "-" in like or "_" in like else base64.b64encode)(data).decode()
 
@@ -179,6 +181,12 @@ def _replaced(value: Any, tree: dict[Any, Any], tokens: TokensOf) -> Any:
 def _text(text: str, found: Sequence[Finding], tokens: TokensOf) -> str:
     spans = sorted((one.start, one.end, tokens[one.kind, one.value]) for one in found)
     return with_spans_replaced(text, merged(spans)) if spans else text
+
+
+def with_kinds(value: JsonValue, findings: Findings) -> JsonValue:
+    """The value with the kind in place of each finding, `<EMAIL>`; the same object if there is none."""
+    labels = {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in findings.found}
+    return replaced(value, findings.found, labels) if labels else value
 
 
 def tokens_in(value: JsonValue) -> set[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from typing import TYPE_CHECKING
 
 import anyio
@@ -19,7 +19,7 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import run_sized
-from codemode_server.privacy.findings import Finding, Kind
+from codemode_server.privacy.findings import REGIONS, Finding, Kind
 
 if TYPE_CHECKING:
     from codemode_server.privacy.known_texts import KnownTexts
@@ -70,8 +70,7 @@ class TokenMap:
     async def tokens_for(
         self,
         principal: PrincipalId,
-        found: Iterable[Finding],
-        regions: tuple[str, ...],
+        found: Sequence[Finding],
         server: str,
     ) -> dict[tuple[str, str], str]:
         """The tokens of findings, by kind and value. `server` is the one whose result has them.
@@ -80,10 +79,9 @@ class TokenMap:
             TokensFull: the server may not get so many.
             JournalUnavailable: the store can't be used.
         """
-        found = [*found]
         numbers = frozenset((one.kind, one.value) for one in found if one.is_number)
         different = dict.fromkeys((one.kind, one.value) for one in found)
-        values = await run_sized(len(different) > _FEW, _personal_values, [*different], regions, numbers)
+        values = await run_sized(len(different) > _FEW, _personal_values, [*different], numbers)
         tokens = await self._store.tokens_for(principal, values, server)
         await self.refresh(principal)
         return dict(zip(different, tokens, strict=True))
@@ -97,28 +95,23 @@ class TokenMap:
         return {one.token: one for one in await self._store.find(principal, tokens)} if tokens else {}
 
 
-def _personal_values(
-    found: Sequence[tuple[str, str]], regions: tuple[str, ...], numbers: Set[tuple[str, str]]
-) -> list[PersonalValue]:
-    return [
-        PersonalValue(kind, normal_form(kind, value, regions), value, (kind, value) in numbers) for kind, value in found
-    ]
+def _personal_values(found: Sequence[tuple[str, str]], numbers: Set[tuple[str, str]]) -> list[PersonalValue]:
+    return [PersonalValue(kind, normal_form(kind, value), value, (kind, value) in numbers) for kind, value in found]
 
 
 _SEPARATORS = re.compile(r"[\s./()-]+")
 _NO_DIGIT = re.compile(r"\D+")
 
 
-def normal_form(kind: str, value: str, regions: tuple[str, ...]) -> str:
-    """`Ann@X.org` and `ann@x.org` are one address, `+49 30 901820` and `0049-30-901820` one number. `regions` are the
-    countries whose national phone numbers are known.
+def normal_form(kind: str, value: str) -> str:
+    """`Ann@X.org` and `ann@x.org` are one address, `+49 30 901820` and `0049-30-901820` one number.
 
     Values that differ in a letter or digit are different: whoever gives `ann@fass.de` says nothing of `ann@faß.de`.
     """
     text = unicodedata.normalize("NFC", value).strip()
     match kind:
         case Kind.PHONE:
-            return _phone(text, regions)
+            return _phone(text)
         case Kind.CARD | Kind.IBAN | Kind.NATIONAL_ID:
             return _SEPARATORS.sub("", text).upper() if text.isascii() else text
         case Kind.IP:
@@ -132,13 +125,13 @@ def normal_form(kind: str, value: str, regions: tuple[str, ...]) -> str:
             return text
 
 
-def _phone(text: str, regions: tuple[str, ...]) -> str:
+def _phone(text: str) -> str:
     """In E.164 with the extension, where that is certain; else without separators."""
     import phonenumbers
 
     text = f"+{text[2:]}" if text.startswith("00") else text
     digits = _NO_DIGIT.sub("", text)
-    for region in (None,) if text.startswith("+") else regions:
+    for region in (None,) if text.startswith("+") else REGIONS:
         try:
             number = phonenumbers.parse(text, region)
         except phonenumbers.NumberParseException:

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
+from codemode_server.json_values import MAX_VALUES
 from codemode_server.privacy.fields import describes_person, field_evidence, has_evidence, is_document_field
-from codemode_server.privacy.findings import MAX_DEPTH, MAX_VALUES, Kind, Place
+from codemode_server.privacy.findings import MAX_DEPTH, Kind, Place
 from codemode_server.privacy.replacing import Shifts, Wrapping, unwrapped, without_escapes
 
 _SEPARATOR = "\x00"
@@ -210,6 +211,8 @@ class _Builder:
             wrapping, held = found
             if wrapping is Wrapping.JSON:
                 self.visit(held, (path, wrapping), around._replace(columns=(), depth=around.depth + 1))
+                return
+            if held is None:
                 return
             self._text(held, (path, wrapping), _Around(depth=around.depth + 1))
         if "\n" in text and (table := _table_in(text)) is not None:

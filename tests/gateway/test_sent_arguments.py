@@ -11,7 +11,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.privacy_tokens import KnownToken
 from codemode_server.domain.resources import PromptDefinition
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.gateway.sent_arguments import arguments_to_send
+from codemode_server.gateway.release import arguments_to_send
 from codemode_server.gateway.targets import PromptTarget, ToolTarget
 
 KNOWN = {

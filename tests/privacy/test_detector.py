@@ -13,7 +13,8 @@ import pytest
 from codemode_server.privacy import detector as detector_module
 from codemode_server.privacy import walk
 from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.findings import MAX_DEPTH, MAX_FINDINGS, DetectionSettings, Findings, Kind
+from codemode_server.privacy.findings import MAX_DEPTH, MAX_FINDINGS, Findings, Kind
+from codemode_server.privacy_settings import DetectionFields
 
 
 def kinds(findings: Findings) -> dict[str, str]:
@@ -145,7 +146,7 @@ def test_a_column_is_one_of_names_if_three_of_ten_values_are_persons(detector: D
 
 
 def test_fields_of_the_configuration_have_their_kind() -> None:
-    fields = DetectionSettings(fields={Kind.BIRTH_DATE: ("d",), Kind.NAME: ("Who",), "employee": ("nr",)})
+    fields = DetectionFields(fields={Kind.BIRTH_DATE: ("d",), Kind.NAME: ("Who",), "employee": ("nr",)})
     value = [{"who": "Bo", "d": "14/3", "nr": 123456, "x": "Bo"}]
     found = {"Bo": Kind.NAME, "14/3": Kind.BIRTH_DATE, "123456": "employee"}
     assert kinds(Detector(fields).in_value(value)) == found
@@ -178,7 +179,7 @@ def test_a_finding_has_its_place(detector: Detector) -> None:
 
 def test_of_findings_that_overlap_the_surer_one_stays_and_of_equally_sure_ones_the_longer(detector: Detector) -> None:
     assert kinds(detector.in_value("password: jane@example.org.")) == {"jane@example.org": Kind.EMAIL}
-    own = Detector(DetectionSettings(patterns={"short": r"AB-\d{4}", "long": r"AB-\d{4}-\d\d"}))
+    own = Detector(DetectionFields(patterns={"short": r"AB-\d{4}", "long": r"AB-\d{4}-\d\d"}))
     assert kinds(own.in_value("AB-1234-56")) == {"AB-1234-56": "long"}
     assert kinds(own.in_value("AB-1234 AB-1234-56 AB-12")) == {"AB-1234": "short", "AB-1234-56": "long"}
 
@@ -217,7 +218,7 @@ def test_a_short_key_may_be_the_number_of_a_person(detector: Detector, key: str)
 
 def test_thresholds_are_per_kind_and_allowed_values_are_no_findings() -> None:
     text = "j@x.org from 84.12.99.44, J@X.Partner.example"
-    settings = DetectionSettings(thresholds={Kind.IP: 1.1}, allowed=("*@x.partner.example", "none@x.org"))
+    settings = DetectionFields(thresholds={Kind.IP: 1.1}, allow=("*@x.partner.example", "none@x.org"))
     assert kinds(Detector().in_value(text)).keys() == {"j@x.org", "84.12.99.44", "J@X.Partner.example"}, "the control"
     assert kinds(Detector(settings).in_value(text)) == {"j@x.org": Kind.EMAIL}
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import pytest
 
 from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.findings import DetectionSettings
 from codemode_server.privacy.name_recognizer import (
     MAX_CHARACTERS,
     MAX_PIECE_CHARACTERS,
@@ -21,6 +20,7 @@ from codemode_server.privacy.name_recognizer import (
     free_pieces,
 )
 from codemode_server.privacy.walk import searched_value
+from codemode_server.privacy_settings import DetectionFields
 
 
 class Knows(NameRecognizer):
@@ -38,7 +38,7 @@ class Knows(NameRecognizer):
         ]
 
 
-async def names(recognizer: Knows, value: object, settings: DetectionSettings | None = None) -> list[str]:
+async def names(recognizer: Knows, value: object, settings: DetectionFields | None = None) -> list[str]:
     return [it.value for it in (await Detector(settings, recognizer).find(value)).found if it.kind == "name"]
 
 

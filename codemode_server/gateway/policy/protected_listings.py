@@ -15,14 +15,13 @@ from typing import Any
 from codemode_server.catalog.naming import Kind, name_alone, server_names
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.domain.privacy_tokens import label_of
 from codemode_server.domain.resources import PromptDefinition, ResourceDefinition
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, without_output
 from codemode_server.extras import has_privacy
 from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
-from codemode_server.privacy.replacing import replaced
+from codemode_server.privacy.replacing import with_kinds
 from codemode_server.privacy_settings import PrivacySettings
 
 _TEXTS_OF_TOOL = ("title", "description", "input_schema", "output_schema")
@@ -126,10 +125,7 @@ class ProtectedListings:
         """A value with the kinds in place of what is found, the same object if nothing is; None if it can't be
         searched, as without the detection, when no call of the server is allowed."""
         findings = self._detection.in_value(value) if has_privacy() else None
-        if findings is None or not findings.is_complete:
-            return None
-        labels = {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in findings.found}
-        return replaced(value, findings.found, labels) if labels else value
+        return with_kinds(value, findings) if findings is not None and findings.is_complete else None
 
 
 def _without_values(shown: Any, given: Any) -> Any:

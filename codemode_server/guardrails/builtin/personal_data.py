@@ -47,7 +47,7 @@ class PersonalDataGuardrail(ArgumentsGuardrail):
         super().__init__(settings)
         if not has_privacy():
             raise ModuleNotFoundError(f"it needs an optional part: {install_command('privacy')}")
-        self._detector = Detector(settings.detection)
+        self._detector = Detector(settings)
 
     def problem(self, call: GuardedCall) -> str:
         released = self._released(call)

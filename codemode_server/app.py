@@ -45,8 +45,8 @@ from codemode_server.front.tools.registry import Services
 from codemode_server.gateway.call_audit import CallAudit
 from codemode_server.gateway.call_metrics import CallMetrics
 from codemode_server.gateway.gateway import Gateway
-from codemode_server.gateway.policy.flows import FlowStep
-from codemode_server.gateway.policy.policy import ChangedToolsStep
+from codemode_server.gateway.policy.flows import flow_step
+from codemode_server.gateway.policy.policy import changed_tools_step
 from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.gateway.privacy import call_privacy
 from codemode_server.gateway.read_sources import ReadSources
@@ -160,7 +160,7 @@ class App:
             config=self.config,
             learning=self.learning,
             before_answer=[self.sources.take_event],
-            policy_steps=[ChangedToolsStep(self.tools.definitions), FlowStep(self.config, self.sources)],
+            policy_steps=[changed_tools_step(self.tools.definitions), flow_step(self.config, self.sources)],
             subscribers=[
                 CallAudit(self.stores.audit, self.config),
                 CallMetrics(self.metrics, self.config),

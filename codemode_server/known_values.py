@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Protocol
+import re
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Protocol
 
 Span = tuple[int, int, str]
 """Start and end in a text, and what is put there."""
+SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class KnownValues(Protocol):
@@ -64,3 +66,28 @@ def merged(spans: Iterable[Span], first_choice: str | None = None) -> list[Span]
         else:
             together.append((start, end, put))
     return together
+
+
+def with_values_replaced(value: Any, spans_of: Callable[[str], list[Span]], *, with_keys: bool = True) -> Any:
+    """A JSON value with its spans replaced in texts and keys, and in place of whole numbers."""
+    if isinstance(value, dict):
+        distinct = DistinctKeys(value)
+        return {
+            (distinct.named(key, _replaced(key, spans_of)) if with_keys else key): with_values_replaced(
+                item, spans_of, with_keys=with_keys
+            )
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [with_values_replaced(item, spans_of, with_keys=with_keys) for item in value]
+    if isinstance(value, str):
+        return _replaced(value, spans_of)
+    if isinstance(value, bool | None):
+        return value
+    written = str(value)  # a secret of digits may come back as a number
+    return next((put for start, end, put in spans_of(written) if (start, end) == (0, len(written))), value)
+
+
+def _replaced(text: str, spans_of: Callable[[str], list[Span]]) -> str:
+    spans = spans_of(text)
+    return with_spans_replaced(text, spans) if spans else text

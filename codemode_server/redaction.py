@@ -22,11 +22,12 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.field_names import is_field_name
 from codemode_server.json_values import joined_texts
 from codemode_server.known_values import (
-    DistinctKeys,
+    SURROGATES,
     KnownValues,
     Span,
     merged,
     with_spans_replaced,
+    with_values_replaced,
 )
 from codemode_server.text import clean, clean_line
 
@@ -113,21 +114,8 @@ class Redactor:
     def value(self, value: JsonValue) -> JsonValue:
         """The JSON value with the secrets in its strings masked; the same object if there are none."""
         if any(map(self._spans, joined_texts(value))):
-            return self._walked(value)
+            return with_values_replaced(value, self._spans)
         return value
-
-    def _walked(self, value: JsonValue) -> JsonValue:
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            distinct = DistinctKeys(value)
-            return {distinct.named(key, self.text(key)): self._walked(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._walked(item) for item in value]
-        if isinstance(value, bool | None):
-            return value
-        written = str(value)  # A secret of digits may come back as a number.
-        return next((put for start, end, put in self._spans(written) if (start, end) == (0, len(written))), value)
 
     def _spans(self, text: str) -> list[Span]:
         """Each secret and each known value, in order, with overlapping ones merged; all of a text with too many."""
@@ -165,12 +153,9 @@ class _Search:
         return sorted(found)
 
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
-
-
 def _without_surrogates(text: str) -> str:
     """The text with U+FFFD in place of each lone surrogate, which UTF-8 can't encode."""
-    return _SURROGATES.sub("\ufffd", text)
+    return SURROGATES.sub("\ufffd", text)
 
 
 def _spellings(secret: str) -> set[str]:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal, DecimalException
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 from codemode_server.catalog.catalog import Tool
@@ -24,8 +23,6 @@ from codemode_server.gateway.fitted_arguments import fitted_arguments
 from codemode_server.gateway.schema_errors import form_of, in_words, quoted
 from codemode_server.sandbox.guest.similar_names import similar_name
 
-_MAX_CHECKED_BYTES = 256 * 1024
-"""Larger arguments are checked by name only: checking 16 MiB item by item would hold up every other call."""
 _MAX_CHECKING_SECONDS = 0.2
 _MAX_PROBLEMS = 5
 
@@ -38,8 +35,7 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
     """
     problems = _unknown_and_missing(tool, arguments)
     takes = f" {_takes(tool)}" if problems else ""  # where a value is wrong, the names of the others don't help
-    if not _is_longer(arguments, _MAX_CHECKED_BYTES):
-        problems += _schema_problems(tool, arguments, beside_others=bool(problems))
+    problems += _schema_problems(tool, arguments, beside_others=bool(problems))
     if problems:
         shown = "; ".join(problems[:_MAX_PROBLEMS])
         more = " (and more)" if len(problems) > _MAX_PROBLEMS else ""
@@ -53,20 +49,6 @@ def known_problems(tool: Tool, known: dict[str, Any], *, is_all: bool) -> list[s
     """
     fitted = fitted_arguments(tool, known)
     return _schema_problems(tool, fitted, beside_others=not is_all)[:_MAX_PROBLEMS]
-
-
-def _is_longer(value: Any, most: int) -> bool:
-    """True if a JSON value has more than about `most` characters as text; no more of it is looked at."""
-    waiting = [value]
-    while waiting and most >= 0:
-        item = waiting.pop()
-        most -= len(item) if isinstance(item, str) else 2
-        if isinstance(item, dict):
-            waiting += islice(item, max(0, most))
-            waiting += islice(item.values(), max(0, most))
-        elif isinstance(item, list):
-            waiting += islice(item, max(0, most))
-    return most < 0
 
 
 def _unknown_and_missing(tool: Tool, arguments: dict[str, Any]) -> list[str]:

@@ -17,7 +17,6 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import Effect, UpstreamState
 from codemode_server.gateway.approver import NOBODY_TO_ASK, Approver
-from codemode_server.gateway.call_learning import CallLearning
 from codemode_server.gateway.call_reports import CallReports
 from codemode_server.gateway.call_tracing import CallTracing
 from codemode_server.gateway.direct_tokens import count_direct_tokens
@@ -80,7 +79,7 @@ class Gateway:
         learning = learning or Learning(config=config)
         self._events = CallEvents(
             [*before_answer, CallTracing(config), CallReports(config)],
-            after_answer=[CallLearning(learning), count_direct_tokens, *subscribers],
+            after_answer=[learning.take_event, count_direct_tokens, *subscribers],
         )
         self._sign_in_offers = sign_in_offers
         self._pipeline = CallPipeline(

@@ -7,15 +7,20 @@ changes or the number of calls reaches the next round number.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Set
 from functools import partial, reduce
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.observed import NOTHING_YET, Observed, ToolKey, observe, schemas_digest
 from codemode_server.catalog.shapes import outline
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import Recorded, ResultKey
 from codemode_server.domain.tools import ToolDefinition
+from codemode_server.gateway.events import CallEnded, CallEvent
+from codemode_server.gateway.targets import ToolTarget
+from codemode_server.json_values import values_in
 from codemode_server.sandbox.contract import Reply
 
 if TYPE_CHECKING:
@@ -25,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 MAX_TOOLS = 1_000
 """Tools in memory; beyond that, the least recently called are forgotten."""
+_MAX_VALUES = 200_000
+"""Values of one result in which keys are looked for that the check before the run has doubted."""
 _MAX_APART = 64
 """Unwritten observations of one tool that are held separately, so that the event loop merges each only once."""
 
@@ -73,10 +80,23 @@ class Learning:
             return NOTHING_YET  # true of most tools, so this saves a digest
         return self._of(ToolKey(upstream, definition.name, schemas_digest(definition))) or NOTHING_YET
 
-    def learn(self, upstream: str, tool: Tool, arguments: Mapping[str, Any], reply: Reply) -> None:
-        """Learn from the reply of a successful call."""
-        if not self._is_on:
-            return
+    def take_event(self, event: CallEvent) -> None:
+        """A subscriber of the pipeline. Raw results, and errors that came as normal results, teach nothing, nor does a
+        dry run."""
+        match event:
+            case CallEnded(calls=calls, call=call, target=ToolTarget(tool=tool) as target, reply=Reply() as reply):
+                is_recorded = isinstance(event.decision, Recorded)  # it was learned when it was made
+                is_taught = calls.captured is None and not target.is_raw and event.result.unmarked_error is None
+                if (is_recorded or is_taught) and (doubted := calls.doubted_keys_of(tool)):
+                    calls.received_keys |= {
+                        ResultKey(tool.server, tool.name, it) for it in keys_in(reply.value, doubted)
+                    }
+                if is_taught and not is_recorded and self._is_on:
+                    self._learn(call.server, tool, call.arguments, reply)
+            case _:
+                pass
+
+    def _learn(self, upstream: str, tool: Tool, arguments: dict[str, Any], reply: Reply) -> None:
         seen = observe(arguments, reply.value, reply.encoding, is_block_list=reply.is_block_list)
         key = ToolKey(upstream, tool.raw_name, tool.schemas_digest)
         before = self._of(key)
@@ -155,3 +175,14 @@ def _is_round_between(before: int, now: int) -> bool:
 def _round(calls: int) -> int:
     power = int("1".ljust(len(str(calls)), "0"))
     return max(step * power for step in (1, 2, 3, 5) if step * power <= calls)
+
+
+def keys_in(value: Any, wanted: Set[str]) -> set[str]:
+    """Those of the wanted keys that any dict in a JSON value has."""
+    found: set[str] = set()
+    for inner in islice(values_in(value), _MAX_VALUES):
+        if isinstance(inner, dict):
+            found |= wanted & inner.keys()
+        if len(found) >= len(wanted):
+            break
+    return found

@@ -20,6 +20,7 @@ import anyio
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import (
+    ApprovalDecision,
     Ask,
     CallOutcome,
     CallStatus,
@@ -41,12 +42,14 @@ from codemode_server.domain.errors import (
 )
 from codemode_server.domain.input_requests import InputRequest
 from codemode_server.domain.tools import Effect
-from codemode_server.gateway.approver import Approver, ask_person
+from codemode_server.gateway.approver import Approver
 from codemode_server.gateway.audit import MAX_ERROR_CHARACTERS
 from codemode_server.gateway.call_attempt import CallAttempt, status_of
 from codemode_server.gateway.call_audit import MAX_INPUT_REQUESTS
 from codemode_server.gateway.call_input import CallInput
 from codemode_server.gateway.events import (
+    CallApprovalRequested,
+    CallApprovalSettled,
     CallBegan,
     CallEnded,
     CallEvents,
@@ -67,10 +70,11 @@ from codemode_server.gateway.policy.policy import joined
 from codemode_server.gateway.policy.refusals import require_not_denied
 from codemode_server.gateway.privacy import CallPrivacy
 from codemode_server.gateway.release import naming_release
-from codemode_server.gateway.results import NO_RESULT, ResultSummary, summarise, without_secrets
+from codemode_server.gateway.results import MAX_LINKS, NO_RESULT, ResultSummary, linked_uris, summarise
 from codemode_server.gateway.resumed_calls import (
     decision_after,
     departure_of,
+    naming_departure,
     recorded_reply,
     with_departure,
 )
@@ -149,13 +153,15 @@ class CallPipeline:
 
     async def _begin(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> CallAttempt:
         began_at, seq, server, tool = time.perf_counter(), calls.next_seq(), target.server.raw_name, target.raw_name
-        derives = await run_sized(is_large(arguments), derives_from_placeholder, calls, arguments)
+        has_many = is_large(arguments)
+        derives = bool(calls.captured) and await run_sized(has_many, derives_from_placeholder, calls, arguments)
         is_captured = has_to_capture(calls, target, derives=derives)
         guarded = await self._guard.before(calls, target, arguments)
         release = await self._privacy.release(calls, target, guarded.arguments)
         if release is not None:
             guarded = await self._guard.with_values(calls, target, guarded, release.arguments)
-        arguments, has_many = guarded.arguments, is_large(guarded.arguments)
+        if guarded.arguments is not arguments:
+            arguments, has_many = guarded.arguments, is_large(guarded.arguments)
         digest = await run_sized(has_many, arguments_digest, arguments)
         call = ToolCall(calls.execution_id, seq, server, tool, arguments, calls.next_key(server, tool, digest))
         is_made = calls.resumed is not None and calls.resumed.has_answer(call)
@@ -216,7 +222,7 @@ class CallPipeline:
         title = title_of(attempt.target)
         while isinstance(ask := attempt.decision, Ask):
             if ask != attempt.approved:
-                answer = await ask_person(self._approver, self._events, attempt, ask)
+                answer = await self._ask(attempt, ask)
                 require_not_denied(title, answer)
                 attempt.approved, attempt.approval = ask, answer
                 # What was approved may be forbidden by now, or the session has read more while the person was asked.
@@ -224,6 +230,23 @@ class CallPipeline:
             else:
                 attempt.decision = attempt.approval or ask
         require_not_denied(title, attempt.decision)
+
+    async def _ask(self, attempt: CallAttempt, ask: Ask) -> ApprovalDecision:
+        calls, call, target = attempt.calls, attempt.call, attempt.target
+        is_asked, answer = False, None
+
+        def on_question() -> None:
+            nonlocal is_asked
+            is_asked = True
+            self._events.publish(CallApprovalRequested(calls, call, target, ask))
+
+        try:
+            with calls.host_wait.one_more():
+                answer = await self._approver.approve(calls, call, target, ask, on_question)
+        finally:
+            if is_asked:
+                self._events.publish(CallApprovalSettled(calls, call, target, answer))
+        return naming_departure(calls, ask, answer)
 
     def _progress(self, attempt: CallAttempt) -> CallProgress:
         calls, call = attempt.calls, attempt.call
@@ -288,16 +311,21 @@ class CallPipeline:
         attempt.revision = self._config.revision
 
     async def _received(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
-        calls, target, redactor = attempt.calls, attempt.target, attempt.calls.context.redactor
-        is_captured = isinstance(attempt.decision, Capture)
-        protect = None if is_captured else partial(self._privacy.received, calls, target, attempt.release)
-        reply = await without_secrets(reply, calls, target.server.raw_name, self._config.redactor, protect)
-        if is_captured:  # no guardrail looks at what no server has sent
-            return reply, summarise(target, reply, self._config.payloads, redactor)
-        reply, changes = await self._guard.after(calls, target, attempt.call.arguments, reply)
-        if changes:
-            attempt.decision = replace(attempt.decision, reason="; ".join((attempt.decision.reason, *changes)))
-        return reply, await run_sized(is_large(reply.value), summarise, target, reply, self._config.payloads, redactor)
+        calls, target, payloads = attempt.calls, attempt.target, self._config.payloads
+        redactor, given_uris = calls.context.redactor, linked_uris(reply)
+        is_captured, has_many = isinstance(attempt.decision, Capture), is_large(reply.value)
+        reply = replace(reply, value=await run_sized(has_many, self._config.redactor.value, reply.value))
+        if not is_captured:
+            reply = await self._privacy.received(calls, target, attempt.release, reply)
+        for given, known in zip(given_uris, linked_uris(reply), strict=False):
+            if len(calls.links) < MAX_LINKS:
+                calls.links[target.server.raw_name, known] = given
+        if not is_captured:  # no guardrail looks at what no server has sent
+            reply, changes = await self._guard.after(calls, target, attempt.call.arguments, reply)
+            if changes:
+                attempt.decision = replace(attempt.decision, reason="; ".join((attempt.decision.reason, *changes)))
+                has_many = is_large(reply.value)
+        return reply, await run_sized(has_many, summarise, target, reply, payloads, redactor)
 
     async def _end(
         self,

@@ -30,6 +30,7 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.targets import CallTarget, ToolTarget, title_of
+from codemode_server.json_values import values_in
 from codemode_server.sandbox.contract import Reply
 
 _BASE = 4_000_000_000_000_000
@@ -68,14 +69,8 @@ def placeholder_of(schema: object, root: object, seq: int, title: str) -> Placeh
 def calls_in(value: JsonValue) -> frozenset[int]:
     """The numbers of the calls from whose placeholders something in a value derives, as far as that shows."""
     found: set[int] = set()
-    left: list[JsonValue] = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, Mapping):
-            left += [*one, *one.values()]
-        elif isinstance(one, list):
-            left += one
-        elif isinstance(one, str):
+    for one in values_in(value, with_keys=True):
+        if isinstance(one, str):
             found |= _calls_in_text(one)
         elif isinstance(one, int | float) and not isinstance(one, bool):
             found |= _calls_of_number(one)
@@ -203,7 +198,7 @@ _REASONS = {Effect.READS: _READING, Effect.DESTROYS: DESTROYING, Effect.UNKNOWN:
 
 def derives_from_placeholder(calls: ExecutionCalls, arguments: dict[str, Any]) -> bool:
     """True if these arguments derive from the placeholder of a captured call. May be called in a thread."""
-    return bool(calls.captured) and not calls_in(arguments).isdisjoint(calls.captured or ())
+    return not calls_in(arguments).isdisjoint(calls.captured or ())
 
 
 def has_to_capture(calls: ExecutionCalls, target: CallTarget, *, derives: bool) -> bool:

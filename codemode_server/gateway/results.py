@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.gateway import summaries
-from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.targets import CallTarget, ToolTarget
 from codemode_server.json_values import json_bytes
-from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.contract import Reply
 from codemode_server.tokens import estimate_tokens
@@ -39,7 +36,7 @@ class ResultSummary:
 
 
 NO_RESULT = ResultSummary()
-_MAX_LINKS = 10_000
+MAX_LINKS = 10_000
 """Links that an execution may read."""
 _VALUE_BYTES = 64
 """Memory of a small value or key as a Python object, with its place in a dict or list."""
@@ -61,24 +58,6 @@ def _errors_in(target: CallTarget, reply: Reply, redactor: Redactor) -> tuple[st
     if target.is_raw:
         return failure_of(reply.value), None
     return None, unmarked_error(reply.value, redactor) if reply.encoding == "json" else None
-
-
-async def without_secrets(
-    reply: Reply,
-    calls: ExecutionCalls,
-    server: str,
-    redactor: Redactor,
-    protect: Callable[[Reply], Awaitable[Reply]] | None = None,
-) -> Reply:
-    """The reply with its secrets masked, and as `protect` leaves it; its links may be read from now on."""
-    given_uris = linked_uris(reply)
-    reply = replace(reply, value=await run_sized(is_large(reply.value), redactor.value, reply.value))
-    if protect is not None:
-        reply = await protect(reply)
-    for given, known in zip(given_uris, linked_uris(reply), strict=False):
-        if len(calls.links) < _MAX_LINKS:
-            calls.links[server, known] = given
-    return reply
 
 
 def linked_uris(reply: Reply) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import html
 import json
-import re
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from urllib.parse import quote
 from ahocorasick_rs import AhoCorasick, MatchKind
 
 from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges
-from codemode_server.known_values import DistinctKeys, Span, merged, with_spans_replaced
+from codemode_server.known_values import SURROGATES, Span, merged, with_values_replaced
 from codemode_server.privacy.findings import Kind
 from codemode_server.privacy.given_names import is_person
 
@@ -27,8 +26,6 @@ _MIN_CHARACTERS = 4
 _MIN_FREE_CHARACTERS = 6
 """The minimum of addresses and passwords, which have no syntax."""
 _MAX_SHORTENED = 64
-_SURROGATE = re.compile("[\ud800-\udfff]")
-SpansOf = Callable[[str], list[Span]]
 
 
 class KnownTexts:
@@ -114,7 +111,9 @@ class KnownTexts:
         def is_name(known: KnownToken) -> bool:
             return _is_full_name(known) and (known.server == server or known.token in self._telling)
 
-        return with_tokens(value, lambda text: self._spans(text, is_name), with_keys=False) if self._automata else value
+        if not self._automata:
+            return value
+        return with_values_replaced(value, lambda text: self._spans(text, is_name), with_keys=False)
 
 
 @dataclass(frozen=True)
@@ -151,40 +150,14 @@ def without_echo(value: Any, sent: Mapping[str, str]) -> Any:
             and (end - start >= _MIN_CHARACTERS or end - start == len(text))
         ]
 
-    return with_tokens(value, spans)
-
-
-def with_tokens(value: Any, spans_of: SpansOf, *, with_keys: bool = True) -> Any:
-    """A JSON value with tokens in its texts and keys, and in place of whole numbers."""
-    if isinstance(value, dict):
-        distinct = DistinctKeys(value)
-        return {
-            distinct.named(key, _replaced(key, spans_of)) if with_keys else key: with_tokens(
-                item, spans_of, with_keys=with_keys
-            )
-            for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [with_tokens(item, spans_of, with_keys=with_keys) for item in value]
-    if isinstance(value, str):
-        return _replaced(value, spans_of)
-    if isinstance(value, bool | None):
-        return value
-    written = str(value)
-    spans = spans_of(written)
-    return spans[0][2] if spans and spans[0][1] - spans[0][0] == len(written) else value
+    return with_values_replaced(value, spans)
 
 
 def folded(text: str) -> str:
     """A text in small letters, each character in its place, without surrogates."""
-    text = text if text.isascii() else _SURROGATE.sub("?", text)
+    text = text if text.isascii() else SURROGATES.sub("?", text)
     low = text.lower()
     return low if len(low) == len(text) else "".join(it.lower() if len(it.lower()) == 1 else it for it in text)
-
-
-def _replaced(text: str, spans_of: SpansOf) -> str:
-    spans = spans_of(text)
-    return with_spans_replaced(text, spans) if spans else text
 
 
 def _automaton(texts: list[str]) -> AhoCorasick:

@@ -6,15 +6,14 @@ It only restricts: a call that a rule of `permissions.rules` allows may still be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from codemode_server.catalog.labels import PRIVATE, PUBLIC_SINK, UNTRUSTED
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Ask, Deny
 from codemode_server.domain.flows import ANY_TOOL, Source, SourceSet
-from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import READ_METHOD, READ_RESOURCE, Spellings, fits
+from codemode_server.gateway.policy.policy import PolicyStep
 from codemode_server.gateway.read_sources import ReadSources, described
 from codemode_server.gateway.targets import CallTarget
 from codemode_server.permission_settings import FlowRule, PermissionSettings
@@ -24,15 +23,10 @@ _MAX_KNOWN = 20_000
 _MAX_NAMED = 3
 
 
-class FlowStep:
+def flow_step(config: LiveConfig, sources: ReadSources) -> PolicyStep:
     """Applies `permissions.flows` to what the session of a call has read."""
-
-    def __init__(self, config: LiveConfig, sources: ReadSources) -> None:
-        self._sources = sources
-        self._rules = FlowRules(config, sources.labels)
-
-    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Deny | Ask | None:
-        return self._rules.decide(target, lambda: self._sources.of(calls.context))
+    rules = FlowRules(config, sources.labels)
+    return lambda calls, target: rules.decide(target, lambda: sources.of(calls.context))
 
 
 class FlowRules:

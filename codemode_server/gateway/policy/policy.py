@@ -10,7 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from codemode_server.catalog.catalog import Tool
@@ -31,23 +31,19 @@ _STRICTNESS: dict[type[Decision], int] = {Allow: 0, Ask: 1, Capture: 2, Recorded
 """Nobody is asked about a call that is only captured or replayed, since nothing is sent."""
 
 
-class PolicyStep(Protocol):
-    """One reason to restrict calls."""
-
-    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision | None:
-        """The decision on a call with these raw argument names, with the reason; None if the step has no say in it."""
+PolicyStep = Callable[[ExecutionCalls, CallTarget], Decision | None]
+"""One reason to restrict calls; None if it has no say in a call."""
 
 
-class ChangedToolsStep:
+def changed_tools_step(definitions: ToolDefinitions) -> PolicyStep:
     """Refuses calls of tools whose definition is hidden until the person accepts it."""
 
-    def __init__(self, definitions: ToolDefinitions) -> None:
-        self._definitions = definitions
-
-    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Deny | None:
+    def decide(_calls: ExecutionCalls, target: CallTarget) -> Deny | None:
         if not isinstance(target, ToolTarget):
             return None
-        return self._definitions.refusal(target.server.raw_name, target.tool.definition)
+        return definitions.refusal(target.server.raw_name, target.tool.definition)
+
+    return decide
 
 
 class Rates:
@@ -139,7 +135,7 @@ class Policy:
             if (wait := self._rates.seconds_until_free(calls, *limits[-1])) is not None:
                 decisions.append(Deny(f"{_QUOTA} is {per_minute:,}; {_next_in(wait)}", advice=""))
         for step in self._steps:
-            if (found := step.decide(calls, target, arguments)) is not None:
+            if (found := step(calls, target)) is not None:
                 decisions.append(found)
         decision = most_restrictive(decisions if also is None else [*decisions, also])
         if isinstance(decision, Allow | Ask):

@@ -16,7 +16,7 @@ from codemode_server.guardrails.guardrail import (
     Pass,
     ResultVerdict,
 )
-from codemode_server.json_values import size_as_json
+from codemode_server.json_values import size_as_json, values_in
 
 _Count = Annotated[int, Field(ge=1, strict=True)]
 
@@ -65,13 +65,9 @@ class SizeGuardrail(Guardrail):
 
 
 def _too_long(value: Any, characters: int | None, items: int | None) -> str:
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
+    for item in values_in(value, with_keys=True):
         if isinstance(item, str) and characters is not None and len(item) > characters:
             return f"a text has {len(item):,} characters, and at most {characters:,} are allowed"
-        if isinstance(item, dict | list):
-            if items is not None and len(item) > items:
-                return f"a list or object has {len(item):,} items, and at most {items:,} are allowed"
-            waiting += item if isinstance(item, list) else [*item, *item.values()]
+        if isinstance(item, dict | list) and items is not None and len(item) > items:
+            return f"a list or object has {len(item):,} items, and at most {items:,} are allowed"
     return ""

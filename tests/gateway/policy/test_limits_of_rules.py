@@ -94,11 +94,10 @@ def test_a_limit_for_a_time_holds_for_all_executions_of_a_principal_and_no_other
 def test_a_call_that_another_step_denies_does_not_count() -> None:
     product = Product({"allow": "mail", "limit": "1/execution"})
 
-    class NoDrafts:
-        def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision | None:
-            return Deny("no drafts") if target.name == "draft" else None
+    def no_drafts(_calls: ExecutionCalls, target: CallTarget) -> Decision | None:
+        return Deny("no drafts") if target.name == "draft" else None
 
-    policy, calls = Policy(product.config, [NoDrafts()]), product.execution()
+    policy, calls = Policy(product.config, [no_drafts]), product.execution()
     assert policy.decide(calls, target("draft"), {}) == Deny("no drafts")
     assert policy.decide(calls, target("send"), {}).kind == "allow"
     assert policy.decide(calls, target("send"), {}).kind == "deny", "control"

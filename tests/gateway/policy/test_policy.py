@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
@@ -14,7 +12,7 @@ from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.policy import Policy
-from codemode_server.gateway.targets import CallTarget, ToolTarget
+from codemode_server.gateway.targets import ToolTarget
 from codemode_server.settings import PermissionSettings, Settings
 
 CATALOG = Catalog.build([UpstreamListing("github", UpstreamState.READY, (ToolDefinition("create_issue"),))])
@@ -22,18 +20,12 @@ TARGET = ToolTarget(CATALOG.server("github"), CATALOG.tool("github", "create_iss
 REPLAY = Recorded(CallOutcome(CallStatus.SUCCEEDED, 1.0), "recorded")
 
 
-class Step:
-    def __init__(self, answer: Decision | None) -> None:
-        self.answer = answer
-
-    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision | None:
-        return self.answer
-
-
 def decided(*answers: Decision | None, default: str = "allow") -> Decision:
     config = LiveConfig(Settings(permissions=PermissionSettings.model_validate({"default": default})))
     calls = ExecutionCalls(ExecutionId("x1"), RequestContext.of(Session("s1"), config))
-    return Policy(config, [Step(answer) for answer in answers]).decide(calls, TARGET, {})
+    return Policy(config, [lambda _calls, _target, answer=answer: answer for answer in answers]).decide(
+        calls, TARGET, {}
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Any
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
-from codemode_server.config.places import default_state_folder, user_file
+from codemode_server.config.places import user_file
 from codemode_server.front.listing import listing_of
 from codemode_server.front.tools.registry import definitions
 from codemode_server.gateway.learning import Learning
@@ -23,6 +23,7 @@ from codemode_server.gateway.policy.protected_listings import ProtectedListings
 from codemode_server.gateway.policy.protection import protected_servers
 from codemode_server.gateway.policy.tool_definitions import ToolDefinitions
 from codemode_server.gateway.policy.visible_listings import VisibleListings
+from codemode_server.private_files import data_folder
 from codemode_server.redaction import Redactor
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
@@ -41,7 +42,7 @@ from codemode_server.upstreams.pool import UpstreamPool
 
 def state_folder(settings: Settings) -> Path:
     """Where the database and the workspaces are."""
-    return Path(settings.state.dir) if settings.state.dir else default_state_folder()
+    return Path(settings.state.dir) if settings.state.dir else data_folder()
 
 
 @dataclass(frozen=True, slots=True)

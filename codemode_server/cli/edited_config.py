@@ -19,7 +19,7 @@ from codemode_server.config.file_records import TrustRecord
 from codemode_server.config.file_writing import added_variables
 from codemode_server.config.import_plan import ImportPlan, SecretNames
 from codemode_server.config.loading import load_place
-from codemode_server.config.places import Change, ConfigFile, Sources, in_folder
+from codemode_server.config.places import Change, ConfigFile, in_folder
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import SettingsError
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
@@ -68,7 +68,7 @@ class SecretDestination:
 
     def __init__(self, file: EditedFile, kind: str) -> None:
         self._dotenv_path = file.dotenv
-        self._dotenv = read_dotenv(self._dotenv_path, Sources(), [], ".env")
+        self._dotenv = read_dotenv(self._dotenv_path, {}, [], ".env")
         self._keyring = _keyring(file) if kind == "keyring" else None
 
     @property

@@ -21,11 +21,11 @@ from codemode_server.config.host_reading import (
     FoundServer,
     SourceServers,
     read_place,
-    read_regular,
     read_text,
 )
 from codemode_server.config.hosts import HOSTS, System, all_places
 from codemode_server.config.import_plan import Addition, ImportPlan, plan, unite
+from codemode_server.config.places import read_regular
 from codemode_server.config.saving import EditedFile
 from codemode_server.config.secrecy import looks_secret
 from codemode_server.domain.errors import CodemodeError, SettingsError
@@ -112,7 +112,7 @@ def _file(word: str) -> SourceServers:
     try:
         if word == "-":
             return read_text(sys.stdin.buffer.read(MAX_HOST_FILE_BYTES + 1), path.name, os.environ)
-        return read_text(read_regular(path), path.name, os.environ, path.absolute())
+        return read_text(read_regular(path, MAX_HOST_FILE_BYTES), path.name, os.environ, path.absolute())
     except OSError as error:
         raise CodemodeError(f"{word}: can't be read: {error.strerror}") from error
     except SettingsError as error:

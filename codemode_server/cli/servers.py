@@ -16,7 +16,6 @@ from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.host_entries import entry_of
 from codemode_server.config.host_reading import FoundServer
 from codemode_server.config.import_plan import plan
-from codemode_server.config.places import Sources
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.settings import SERVER_NAME
@@ -69,7 +68,7 @@ def run_remove(parsed: argparse.Namespace) -> int:
         left = json.dumps(file.text.servers())
         copy = file.save(keeps_copy=True)
     show(f"removed {', '.join(parsed.names)} from {file.place.path}; the file as it was: {copy}")
-    stored = read_dotenv(file.dotenv, Sources(), [], ".env")
+    stored = read_dotenv(file.dotenv, {}, [], ".env")
     if stay := [it for it in stored if f"${{{it}" in used and f"${{{it}" not in left]:
         show(f"{file.dotenv} still has {', '.join(stay)}; delete what nothing else needs")
     if unprotected:

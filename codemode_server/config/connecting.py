@@ -113,7 +113,7 @@ def plan_connect(
     before = earlier or ConnectRecord(path=found.path, before=found.digest, after=found.digest)
     record = before.model_copy(
         update={
-            "after": host_file.digest_of(content),
+            "after": places.digest(content),
             "removed": {**before.removed, **removed},
             "is_mixed": before.is_mixed or before.after != found.digest,
         }
@@ -131,7 +131,7 @@ def plan_disconnect(place: HostPlace, within: Path) -> HostFileChange:
         if record.backup is None:
             return HostFileChange(place, found, None, None, ["the file did not exist before; it is removed"])
         content = host_file.read_plain(record.backup)
-        if host_file.digest_of(content) == record.before:
+        if places.digest(content) == record.before:
             notes = ["nobody has changed the file since; its old bytes are restored"]
             return HostFileChange(place, found, content, None, notes)
     text = found.text()
@@ -171,7 +171,7 @@ def apply(plan: HostFileChange) -> Path | None:
         else:
             host_file.replace_file(plan.file, plan.content)
         ConnectRecord.forget(plan.file.path)
-        if before is not None and before.backup and host_file.digest_of(plan.content) == before.before:
+        if before is not None and before.backup and places.digest(plan.content) == before.before:
             before.backup.unlink(missing_ok=True)
         return None
     is_first = not plan.record.backup and plan.record.before == plan.file.digest

@@ -13,12 +13,13 @@ from pathlib import Path
 from codemode_server.config import checking
 from codemode_server.config.document import EMPTY, Node
 from codemode_server.config.expansion import NotExpandable, expand
-from codemode_server.config.places import default_state_folder, with_home
+from codemode_server.config.places import with_home
 from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.config.secrecy import Secrets, looks_secret
 from codemode_server.domain.errors import SettingsError
 from codemode_server.domain.principals import PRINCIPAL_VARIABLE, principal_id
 from codemode_server.permission_settings import GROUP
+from codemode_server.private_files import data_folder
 from codemode_server.secrets.commands import words_of
 from codemode_server.secrets.references import Reference, References, Resolver, Unresolved
 from codemode_server.settings import LangfuseSettings, ServerSettings, Settings, is_folder
@@ -130,8 +131,8 @@ class Reading:
         if isinstance(node.value, str):
             with suppress(NotExpandable):
                 path = self._path(expand(node.value, self.variables).text)
-                return Path(path) if "\0" not in path else default_state_folder()  # that is reported later
-        return default_state_folder()
+                return Path(path) if "\0" not in path else data_folder()  # that is reported later
+        return data_folder()
 
     def _is_off(self, server: Node) -> bool:
         enabled = server.entries.get("enabled")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codemode_server.config.document import MAX_BYTES
-from codemode_server.config.places import Sources
+from codemode_server.config.places import read_source
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.references import Reference, References, check
 
@@ -84,10 +84,10 @@ def expand(
     return Expansion(expanded, tuple(used), tuple(defaulted), tuple(secrets))
 
 
-def read_dotenv(path: Path, sources: Sources, warnings: list[str], name: str) -> dict[str, str]:
+def read_dotenv(path: Path, digests: dict[str, str], warnings: list[str], name: str) -> dict[str, str]:
     """The variables of a `.env` file, unexpanded; empty if there is no such file."""
     try:
-        content = sources.read(path)
+        content = read_source(path, digests)
         text = content.decode("utf-8-sig")
     except FileNotFoundError:
         return {}

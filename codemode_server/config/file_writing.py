@@ -76,7 +76,7 @@ def added_variables(path: Path, variables: Mapping[str, str]) -> Iterator[Change
     except OSError as error:
         raise CodemodeError(f"can't write {path}: {error.strerror}") from error
     try:
-        yield Change("" if before is None else digest(before), digest(after))
+        yield Change(digest(before), digest(after))
     except BaseException:
         if before is None:
             path.unlink(missing_ok=True)

@@ -7,7 +7,6 @@ what is replaced, so that the link stays. A repository can't make us edit a file
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import sys
@@ -21,6 +20,7 @@ from codemode_server.config.file_edits import NotEditable, Syntax
 from codemode_server.config.file_records import FileRecord
 from codemode_server.config.file_writing import write_copy, written_beside
 from codemode_server.config.host_reading import MAX_HOST_FILE_BYTES
+from codemode_server.config.places import digest
 
 MAX_BYTES = {"json": MAX_HOST_FILE_BYTES, "toml": 2**20, "yaml": 2**20}
 SUFFIX = ".before-codemode"
@@ -39,7 +39,7 @@ class HostFile:
     @property
     def digest(self) -> str:
         """SHA-256; empty if there is no such file."""
-        return digest_of(self.content)
+        return digest(self.content)
 
     def text(self) -> str:
         """Raises `NotEditable` if it is not UTF-8."""
@@ -63,10 +63,6 @@ class ConnectRecord(FileRecord):
     """The entries that `connect` took out, by name."""
     is_mixed: bool = False
     """True if somebody else changed the file between two changes of ours, so that `backup` lacks that."""
-
-
-def digest_of(content: bytes | None) -> str:
-    return "" if content is None else hashlib.sha256(content).hexdigest()
 
 
 def read_file(named: Path, within: Path, syntax: Syntax) -> HostFile:

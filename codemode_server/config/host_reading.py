@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from codemode_server.config.document import MAX_BYTES
 from codemode_server.config.file_edits import NotEditable
 from codemode_server.config.host_entries import TranslatedEntry, glob_covering, names_in, server_name, translated
 from codemode_server.config.hosts import SECTIONS, Dialect, HostPlace, Scope, System
+from codemode_server.config.places import read_regular
 from codemode_server.config.problems import joined, printable
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import SettingsError
@@ -208,7 +208,7 @@ def read_place(place: HostPlace, environ: Mapping[str, str], project: Path | Non
     found = SourceServers(source, place.host.id, place.scope, place.path, environ, folder)
     try:
         if place.path.is_file():
-            found.read(read_regular(place.path))
+            found.read(read_regular(place.path, MAX_HOST_FILE_BYTES))
             if place.host.id == "claude-code" and folder is not None:
                 _switch_off(found, _rejected_in_claude(folder))
     except OSError as error:
@@ -216,16 +216,6 @@ def read_place(place: HostPlace, environ: Mapping[str, str], project: Path | Non
     except SettingsError as error:
         found.skipped += str(error).split("\n")
     return found
-
-
-def read_regular(path: Path) -> bytes:
-    """The content of a regular file, and at most one byte more than a host's file may have. A pipe is not waited for.
-    Raises `OSError` if it can't be read; `SettingsError`: it is not a regular file."""
-    careful = getattr(os, "O_NONBLOCK", 0)
-    with open(path, "rb", opener=lambda it, flags: os.open(it, flags | careful)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise SettingsError("is not a regular file; `-` reads stdin")
-        return file.read(MAX_HOST_FILE_BYTES + 1)
 
 
 def read_text(content: bytes, source: str, environ: Mapping[str, str], path: Path | None = None) -> SourceServers:

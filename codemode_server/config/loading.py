@@ -19,7 +19,7 @@ from codemode_server.config.conversion import Reading
 from codemode_server.config.document import EMPTY, MAX_BYTES, Node, parse
 from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.file_records import Digests, TrustRecord, is_trusted
-from codemode_server.config.places import NAME, VARIABLE, ConfigFile, Sources, Stamp, stamp_of
+from codemode_server.config.places import NAME, VARIABLE, ConfigFile, Stamp, read_source, stamp_of
 from codemode_server.config.problems import Problems, printable
 from codemode_server.domain.errors import SettingsError
 from codemode_server.private_files import others_may_read
@@ -188,10 +188,11 @@ def _loaded(
         raise Untrusted(path, is_changed=False)
     stamp = stamp_of_place(place)
     warnings: list[str] = []
-    sources, problems = Sources(), Problems(_shown(path, cwd))
-    content = _read(path, sources, problems)
-    dotenv = read_dotenv(dotenv_path, sources, warnings, _shown(dotenv_path, cwd))
-    if record is not None and not record.covers(sources.digests):
+    digests: dict[str, str] = {}
+    problems = Problems(_shown(path, cwd))
+    content = _read(path, digests, problems)
+    dotenv = read_dotenv(dotenv_path, digests, warnings, _shown(dotenv_path, cwd))
+    if record is not None and not record.covers(digests):
         raise Untrusted(path, is_changed=True)
     text = _decoded(content, problems)
     variables = {**dotenv, **environ}
@@ -202,14 +203,14 @@ def _loaded(
             Resolver,
             base_dir=path.parent,
             environ=environ,
-            may_read=not place.is_in_current_folder or needs_trust or is_trusted(path, sources.digests),
+            may_read=not place.is_in_current_folder or needs_trust or is_trusted(path, digests),
             may_run=require_trust,
             set_arguments=_set_arguments(tree, path, cwd),
         )
     reading = Reading(problems, warnings, variables, path.parent, new_resolver, from_hosts, environ)
     settings = reading.settings(tree)
     has_literal_secret = any(secret in text for secret in reading.secrets.values)
-    warnings += _readable_by_others(sources, {path} if not has_literal_secret else set(), cwd)
+    warnings += _readable_by_others(digests, {path} if not has_literal_secret else set(), cwd)
     return LoadedSettings(
         settings=settings,
         path=path,
@@ -220,7 +221,7 @@ def _loaded(
         expanded_from=frozenset(reading.used),
         invalid_servers=reading.invalid_servers,
         place=place,
-        digests=sources.digests,
+        digests=digests,
         as_written=tree,
         dotenv=dotenv,
         references={reference: frozenset(servers) for reference, servers in reading.references.items()},
@@ -235,9 +236,9 @@ def _set_arguments(tree: Node, path: Path, cwd: Path) -> str:
     return f" --config {printable(shlex.quote(_shown(path, cwd)), _MAX_PATH_CHARACTERS)}" if has_own_folder else ""
 
 
-def _readable_by_others(sources: Sources, harmless: Container[Path], cwd: Path) -> Iterator[str]:
+def _readable_by_others(digests: Digests, harmless: Container[Path], cwd: Path) -> Iterator[str]:
     """A warning for each file with secrets that other users of this machine can read."""
-    for name, digest in sources.digests.items():
+    for name, digest in digests.items():
         path = Path(name)
         if digest and path not in harmless and others_may_read(path):
             shown = printable(_shown(path, cwd), _MAX_PATH_CHARACTERS)
@@ -284,9 +285,9 @@ def _shown(path: Path, cwd: Path) -> str:
     return str(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
 
 
-def _read(path: Path, sources: Sources, problems: Problems) -> bytes:
+def _read(path: Path, digests: dict[str, str], problems: Problems) -> bytes:
     try:
-        content = sources.read(path)
+        content = read_source(path, digests)
     except OSError as error:
         problems.add(0, "", f"can't be read: {error.strerror}")
         raise problems.error() from None

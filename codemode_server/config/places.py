@@ -10,15 +10,15 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from codemode_server.config.document import MAX_BYTES
 from codemode_server.domain.errors import SettingsError
 from codemode_server.file_stamps import FileStamp
-from codemode_server.private_files import data_folder
 
 NAME = "upstream.yaml"
 VARIABLE = "CODEMODE_CONFIG"
@@ -76,11 +76,6 @@ def user_file() -> Path:
     return user_config_path("codemode-server", appauthor=False) / NAME
 
 
-def default_state_folder() -> Path:
-    """Where the state is unless `state.dir` names another folder."""
-    return data_folder()
-
-
 def stamp_of(*files: Path) -> Stamp:
     def one(file: Path) -> FileStamp | None:
         try:
@@ -92,9 +87,9 @@ def stamp_of(*files: Path) -> Stamp:
     return tuple(one(file) for file in files)
 
 
-def digest(content: bytes) -> str:
-    """SHA-256, as trust records it."""
-    return hashlib.sha256(content).hexdigest()
+def digest(content: bytes | None) -> str:
+    """SHA-256; empty if there is no such file."""
+    return "" if content is None else hashlib.sha256(content).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,25 +100,18 @@ class Change:
     after: str
 
 
-@dataclass(slots=True)
-class Sources:
-    """The files that were read, with their digests: each once, so that what is digested is what is used."""
+def read_regular(path: Path, max_bytes: int) -> bytes:
+    """The content, and at most one byte more than the file may have. A pipe is not waited for. Raises `OSError`."""
+    careful = getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda it, flags: os.open(it, flags | careful)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(0, "it is not a regular file")
+        return file.read(max_bytes + 1)
 
-    digests: dict[str, str] = field(default_factory=dict)
-    """SHA-256 by path; empty where there is no such file."""
-    _contents: dict[str, bytes] = field(default_factory=dict, repr=False)
 
-    def read(self, path: Path) -> bytes:
-        """At most one byte more than a configuration may have. Raises `OSError` if there is no such file, or it can't
-        be read."""
-        name = str(path)
-        if name in self._contents:
-            return self._contents[name]
-        self.digests[name] = ""
-        if path.exists() and not path.is_file():  # reading a pipe would not end
-            raise OSError(0, "is not a regular file")
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-        self._contents[name] = content
-        self.digests[name] = digest(content)
-        return content
+def read_source(path: Path, digests: dict[str, str]) -> bytes:
+    """The content of a configuration or its `.env`, whose digest is added: what is digested is what is used."""
+    digests[str(path)] = ""
+    content = read_regular(path, MAX_BYTES)
+    digests[str(path)] = digest(content)
+    return content

@@ -11,11 +11,7 @@ from codemode_server.gateway.policy.rules import PermissionRules
 
 
 def write_rule(place: ConfigFile, question: Question) -> None:
-    """Allow this tool, and nothing else, where the question's rule asks. Blocks.
-
-    Raises:
-        CodemodeError: the rules were edited since, or the file can't be edited.
-    """
+    """Allow this tool, and nothing else, where the question's rule asks. Blocks. Raises `CodemodeError`."""
     with saving.locked(place) as file:
         index = PermissionRules(load_place(place).settings.permissions).place_before_asking(question.reason)
         if question.rule is None or index is None:

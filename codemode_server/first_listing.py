@@ -63,11 +63,7 @@ class LastRun:
 
     @classmethod
     def read(cls, loaded: LoadedSettings) -> LastRun:
-        """Open the database and read it. Blocks.
-
-        Raises:
-            JournalUnavailable: the database can't be used.
-        """
+        """Open the database and read it. Blocks. Raises `JournalUnavailable`."""
         settings, config = loaded.settings, LiveConfig(loaded.settings, Redactor(loaded.secrets))
         database = Database(state_folder(settings))
         thread = DatabaseThread(database.path.parent)

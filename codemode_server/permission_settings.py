@@ -27,11 +27,7 @@ class RuleLimit:
 
     @classmethod
     def parse(cls, text: str) -> RuleLimit:
-        """Read `10/minute`.
-
-        Raises:
-            ValueError: it has another form.
-        """
+        """Read `10/minute`. Raises `ValueError`."""
         found = re.fullmatch(r"([1-9][0-9]{0,4})/([a-z]+)", text)
         if found is None or found[2] not in _SECONDS:
             raise ValueError(f"is not of the form `10/minute`; the times are {', '.join(_SECONDS)}")

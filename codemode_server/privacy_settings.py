@@ -135,11 +135,7 @@ class PrivacySettings(DetectionFields):
 
 
 def seconds_of(text: str) -> float:
-    """The seconds of `30d` or `12h`.
-
-    Raises:
-        ValueError: it has another form.
-    """
+    """The seconds of `30d` or `12h`. Raises `ValueError`."""
     if re.fullmatch(r"[1-9][0-9]{0,4}[hd]", text) is None:
         raise ValueError("is not of the form `30d` or `12h`")
     return int(text[:-1]) * _UNITS[text[-1]]

@@ -47,11 +47,7 @@ def private_folder(path: Path, setting: str = "", *, is_readable: bool = False) 
     """Make the folder, or check and tighten the one that is there; gives it without links.
 
     `setting` is what would name another folder, for the message. If others could read it and `is_readable`, they still
-    can: a person may keep other files there.
-
-    Raises:
-        NotPrivate: somebody else could have put something there.
-        OSError: it can't be made.
+    can: a person may keep other files there. Raises `NotPrivate`, `OSError`.
     """
     if sys.platform == "win32":
         path.mkdir(parents=True, exist_ok=True)
@@ -66,12 +62,8 @@ def private_folder(path: Path, setting: str = "", *, is_readable: bool = False) 
 
 
 def private_subfolder(parent: Path, *names: str) -> Path:
-    """Make folders within a private one, or check and tighten those that are there. No link is followed.
-
-    Raises:
-        NotPrivate: one of them is a link, or somebody else's.
-        OSError: one can't be made.
-    """
+    """Make folders within a private one, or check and tighten those that are there. No link is followed. Raises
+    `NotPrivate`, `OSError`."""
     for name in names:
         parent = parent / name
         _make(parent)
@@ -80,12 +72,8 @@ def private_subfolder(parent: Path, *names: str) -> Path:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """A descriptor of a file in a private folder; what is made is 0600. No link is followed.
-
-    Raises:
-        NotPrivate: it is a link, no regular file, or somebody else's.
-        OSError: it can't be opened.
-    """
+    """A descriptor of a file in a private folder; what is made is 0600. No link is followed. Raises `NotPrivate`,
+    `OSError`."""
     if sys.platform == "win32":
         return os.open(path, flags, 0o600)
     check_file(path)
@@ -101,11 +89,7 @@ def open_private(path: Path, flags: int) -> int:
 def replace_private(path: Path, content: bytes, *, keeps_existing: bool = False) -> None:
     """Write a file of a private folder as a whole: after a crash, a full disk or a second writer it has the old content
     or the new one. A link in its place is replaced, not followed. With `keeps_existing`, the first writer's content
-    stays.
-
-    Raises:
-        OSError: it can't be written; the old content stays.
-    """
+    stays. Raises `OSError`."""
     unfinished = path.with_name(f"{UNFINISHED}{secrets.token_hex(8)}")
     try:
         with os.fdopen(open_private(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
@@ -139,11 +123,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Check and tighten a file in a private folder, for what is opened by somebody else, such as SQLite.
-
-    Raises:
-        NotPrivate: it is a link, no regular file, or somebody else's.
-    """
+    """Check and tighten a file in a private folder that a library opens, such as SQLite. Raises `NotPrivate`."""
     if sys.platform == "win32":
         return
     try:

@@ -312,11 +312,7 @@ class _HttpListener:
 
     @classmethod
     def open(cls, host: str, port: int, loaded: LoadedSettings | SettingsError, *, new_token: bool) -> _HttpListener:
-        """Open the port first, so that a port in use ends the command with a message.
-
-        Raises:
-            SettingsError: the port can't be opened, or nobody could be served on it.
-        """
+        """Open the port first, so that a port in use ends the command with a message."""
         from codemode_server.first_listing import state_folder
         from codemode_server.front.auth.access_tokens import AccessTokens
         from codemode_server.front.auth.http_access import HttpAccess

@@ -22,11 +22,7 @@ _own: RunFolder | None = None
 
 
 def make(purpose: str) -> Path:
-    """A new, empty, private folder, whose name begins with its purpose. Whoever makes it calls `remove` for it.
-
-    Raises:
-        OSError: it can't be made.
-    """
+    """A new, empty, private folder, whose name begins with its purpose. Whoever makes it calls `remove` for it."""
     global _own
     with _guard:
         place = Path(tempfile.gettempdir())
@@ -52,10 +48,7 @@ def close() -> None:
 
 
 def sweep(is_ending: Callable[[], bool] = lambda: False, *, seconds: float = _SWEEP_SECONDS) -> int:
-    """Remove what processes that were killed have left, of this user only; gives how many folders are gone.
-
-    After so many seconds, or once `is_ending`, the rest is left to the next product.
-    """
+    """Remove what killed processes of this user have left, until `is_ending`; gives how many folders are gone."""
     until, count = time.monotonic() + seconds, 0
 
     def is_over() -> bool:

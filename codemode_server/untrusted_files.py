@@ -90,11 +90,8 @@ class _Level:
 def walk(folder: Path, most_entries: int = EVERYTHING) -> Iterator[Entry]:
     """Everything below a folder; a folder comes before its entries, and once more after them. Links are not followed.
 
-    Entries that disappear meanwhile or cannot be read are left out. The caller may remove entries.
-
-    Raises:
-        OSError: this process can't open more files.
-        TooManyFiles: it has more entries than that.
+    Entries that disappear meanwhile or cannot be read are left out. The caller may remove entries. Raises
+    `TooManyFiles`; `OSError`: this process can't open more files.
     """
     with _unless_gone():
         count = 0
@@ -107,10 +104,7 @@ def walk(folder: Path, most_entries: int = EVERYTHING) -> Iterator[Entry]:
 
 def _walk_by_descriptor(folder: Path) -> Iterator[Entry]:
     here = os.open(folder, FOLDER_FLAGS)
-    return _walk(here, folder, [_Level(None, _inode(here))])
-
-
-def _walk(here: int, folder: Path, levels: list[_Level]) -> Iterator[Entry]:
+    levels = [_Level(None, _inode(here))]
     try:
         yield from _scan(here, levels)
         while levels:
@@ -133,10 +127,7 @@ def _walk(here: int, folder: Path, levels: list[_Level]) -> Iterator[Entry]:
 
 def used_bytes(folder: Path, enough: int = EVERYTHING, most_entries: int = EVERYTHING) -> int:
     """Bytes of everything below a folder. Counting stops above `enough`; if it fails, the result is above it too.
-
-    Raises:
-        TooManyFiles: it has more entries than `most_entries`.
-    """
+    Raises `TooManyFiles`."""
     used = 0
     names: Counter[int] = Counter()
     try:
@@ -247,11 +238,8 @@ def _give_access(here: int, name: str) -> None:
 
 
 def _back(here: int, folder: Path, levels: list[_Level]) -> int:
-    """Open the parent of `here`, and close `here`.
-
-    If `here` was moved meanwhile, the parent is opened from the top. Levels that no longer exist are dropped; all, if
-    the walked folder itself is gone.
-    """
+    """Open the parent of `here`, and close `here`. If `here` was moved meanwhile, the parent is opened from the top,
+    and levels that no longer exist are dropped."""
     with suppress(OSError):
         above = os.open("..", FOLDER_FLAGS, dir_fd=here)
         if _inode(above) == levels[-1].inode:

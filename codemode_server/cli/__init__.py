@@ -72,8 +72,7 @@ _MODULES = {
 """Commands whose module has another name: Python uses the word, or commands share the module. In a shared one a
 function of one command alone has its name, as `run_logout`."""
 _EXIT_BROKEN_PIPE = 141
-_WITHOUT_CONFIG = frozenset({"trust", "completion", "connect", "disconnect", "init", "import", "add"})
-"""They read no configuration, or name one themselves."""
+_WITHOUT_CONFIG = frozenset({"trust", "completion"})
 _TAKES_COMMAND_LINE = frozenset({"add", "import"})
 _EXAMPLE = """\
 example:
@@ -138,8 +137,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
 
 def _accept_config(parser: argparse.ArgumentParser) -> None:
     """Let `--config` stand behind the command and behind its action too."""
-    if "--config" not in parser._option_string_actions:
-        add_config(parser)
+    add_config(parser)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():

@@ -15,14 +15,13 @@ import anyio
 from codemode_server.cli.arguments import count, days
 from codemode_server.cli.terminal import configuration, line_width, show
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow
-from codemode_server.records.state_database import state_database
+from codemode_server.records.executions import stored_records
 from codemode_server.redaction import Redactor
 from codemode_server.storage.database import FILE_NAME
-from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.text import one_line
 
 _ROWS = 40
@@ -61,11 +60,11 @@ async def rows_page(
 ) -> str:
     """The newest rows of the local principal, the newest last."""
     lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets)))
-    with state_database(loaded) as thread:
-        principal, audit = local_principal(loaded.settings), None if thread is None else SqliteAudit(thread)
-        rows = (
-            [] if audit is None else await audit.newest(principal, execution_id=execution_id, since=since, limit=limit)
-        )
+    rows: list[AuditRow] = []
+    with stored_records(loaded) as records:
+        if records is not None:
+            newest = partial(records.audit.newest, records.principal, execution_id=execution_id)
+            rows += await newest(since=since, limit=limit)
     if as_json:
         return json.dumps([lines.json(it) for it in rows], indent=2)
     return "\n".join(lines.line(it, with_number=True) for it in rows) or "the audit has no such rows"
@@ -74,10 +73,10 @@ async def rows_page(
 async def verify(loaded: LoadedSettings, *, noted: str | None = None) -> tuple[str, bool]:
     """Check the hash chain of the audit; all principals are in one chain. Gives what was found, and whether the audit
     is sound. `noted`: a digest that must be in it."""
-    with state_database(loaded) as thread:
-        if thread is None:
+    with stored_records(loaded) as records:
+        if records is None:
             return "the audit has no rows", noted is None
-        audit = SqliteAudit(thread)
+        audit = records.audit
         broken_row, missing_at_end = await audit.verified()
         is_noted_missing = noted is not None and not await audit.holds(noted)
         rows, newest_digest = await audit.extent()

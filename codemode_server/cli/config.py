@@ -90,8 +90,7 @@ def run_trust(parsed: argparse.Namespace) -> int:
 
 
 def examine(folder: Path) -> LoadedSettings:
-    """The configuration file of the folder, read without starting any of its servers. Raises `CodemodeError` if there
-    is none, or it can't be used."""
+    """The configuration file of the folder, read without running anything for it."""
     place = in_folder(folder)
     if place is None:
         raise CodemodeError(f"there is no {NAME} in {folder.resolve()}, so there is nothing to trust")

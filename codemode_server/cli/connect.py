@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import is_confirmed, load_with_warnings, show
 from codemode_server.config import LoadedSettings, connecting, load
 from codemode_server.config.connecting import launch
@@ -26,7 +26,6 @@ _RELOAD = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     _add_place(parser)
     parser.add_argument(
         "--take-out-imported",

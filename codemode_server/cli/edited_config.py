@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from codemode_server.cli.arguments import add_config, add_wait, config_file
+from codemode_server.cli.arguments import add_wait, config_file
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, locate, saving
 from codemode_server.config.expansion import read_dotenv
@@ -26,8 +26,7 @@ from codemode_server.secrets.encrypted_files import EncryptedFileStore
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of `add` and `import`."""
-    add_config(parser)
+    """The arguments of `add` and `import`."""
     parser.add_argument(
         "--secrets",
         choices=("dotenv", "keyring"),

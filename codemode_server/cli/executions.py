@@ -42,7 +42,6 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.first_listing import state_folder
 from codemode_server.private_files import open_private
 from codemode_server.records.executions import Records, stored_records
-from codemode_server.records.state_database import state_database
 from codemode_server.records.token_reveals import TokenReveals, revealed_line
 from codemode_server.redaction import Redactor, payload
 from codemode_server.storage.database import Database
@@ -139,8 +138,7 @@ async def tail(loaded: LoadedSettings, execution_id: ExecutionId | None, *, rows
 
 
 async def export(loaded: LoadedSettings, *, since: float, output: Path | None) -> None:
-    """Write all executions that started since then, oldest first, to standard output or a new private file. Raises
-    `CodemodeError` if the file is there already, or can't be written."""
+    """Write all executions that started since then, oldest first, to standard output or a new private file."""
     with stored_records(loaded) as records:
         if output is None:
             if records is not None:
@@ -161,10 +159,10 @@ async def export(loaded: LoadedSettings, *, since: float, output: Path | None) -
 
 async def _revealed(loaded: LoadedSettings, page: str) -> str:
     """The values of the privacy tokens of a page, a line each; the audit records it."""
-    with state_database(loaded) as thread:
-        if thread is None:
+    with stored_records(loaded) as records:
+        if records is None:
             return ""
-        reveals = TokenReveals(loaded, thread)
+        reveals = TokenReveals(loaded, records.thread)
         known = await reveals.known_in(page)
         lines = [revealed_line(await reveals.reveal(token)) for token in known[:_MAX_REVEALED]]
     if len(known) > _MAX_REVEALED:
@@ -173,7 +171,7 @@ async def _revealed(loaded: LoadedSettings, page: str) -> str:
 
 
 async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: bool) -> str:
-    """One execution with its calls. Raises `CodemodeError` if there is none (any more)."""
+    """One execution with its calls."""
     with stored_records(loaded) as records:
         recorded = None if records is None else await records.find(ExecutionId(execution_id))
         if records is None or recorded is None:

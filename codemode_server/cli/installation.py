@@ -14,7 +14,7 @@ from pathlib import Path
 
 import platformdirs
 
-from codemode_server.cli.arguments import add_config, config_file, count
+from codemode_server.cli.arguments import config_file, count
 from codemode_server.cli.terminal import configuration, show
 from codemode_server.config import load, locate, saving
 from codemode_server.config.hosts import HOSTS, System
@@ -34,10 +34,6 @@ next:
   codemode-server status        connects to all of them
 
 then have your hosts start this server, in place of the others (`--print` shows the entry for a file of your own):"""
-
-
-def add_arguments_init(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
 
 
 def run_init(parsed: argparse.Namespace) -> int:

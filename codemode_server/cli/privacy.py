@@ -16,17 +16,12 @@ import anyio
 
 from codemode_server.cli.terminal import configuration, local_time, person_confirms, require_terminal, show, show_person
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.privacy_tokens import KnownToken
-from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.privacy_settings import seconds_of
-from codemode_server.records.state_database import state_database
+from codemode_server.records.executions import stored_records
 from codemode_server.records.token_reveals import TokenReveals, revealed_line, stored_tokens
-from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
-from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.text import first_lines, one_line
 
 _MAX_LISTED = 200
@@ -114,27 +109,26 @@ def _named(tokens: Sequence[KnownToken], names: Sequence[str]) -> list[KnownToke
 
 
 async def _tokens(loaded: LoadedSettings) -> Sequence[KnownToken]:
-    with state_database(loaded) as thread:
-        if thread is None:
+    with stored_records(loaded) as records:
+        if records is None:
             return []
-        return await stored_tokens(loaded, thread).all(local_principal(loaded.settings).principal_id)
+        return await stored_tokens(loaded, records.thread).all(records.principal.principal_id)
 
 
 async def _forget_tokens(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -> None:
-    principal, tokens = local_principal(loaded.settings), [it.token for it in chosen]
-    event = AuditEvent.by_person(AuditEventKind.PRIVACY_FORGOTTEN, principal, reason=_names(chosen))
-    with state_database(loaded) as thread:
-        assert thread is not None  # noqa: S101 - the tokens were read from it
-        await stored_tokens(loaded, thread).forget(principal.principal_id, tokens)
-        approvals = SqliteApprovals(thread, JournalCipher(state_folder(loaded.settings)))
-        await approvals.drop_values(principal, tokens)
-        SqliteAudit(thread).append(event)
+    tokens = [it.token for it in chosen]
+    with stored_records(loaded) as records:
+        assert records is not None  # noqa: S101 - the tokens were read from it
+        await stored_tokens(loaded, records.thread).forget(records.principal.principal_id, tokens)
+        await records.stored_approvals.drop_values(records.principal, tokens)
+        event = AuditEvent.by_person(AuditEventKind.PRIVACY_FORGOTTEN, records.principal, reason=_names(chosen))
+        records.audit.append(event)
 
 
 async def _revealed(loaded: LoadedSettings, token: str) -> str:
-    with state_database(loaded) as thread:
-        assert thread is not None  # noqa: S101 - the token was read from it
-        return revealed_line(await TokenReveals(loaded, thread).reveal(token))
+    with stored_records(loaded) as records:
+        assert records is not None  # noqa: S101 - the token was read from it
+        return revealed_line(await TokenReveals(loaded, records.thread).reveal(token))
 
 
 def _page(tokens: Sequence[KnownToken]) -> str:

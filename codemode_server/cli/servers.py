@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from codemode_server.cli import edited_config
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import HOW_TO_ADD, announce, show, table
 from codemode_server.config import load, saving
 from codemode_server.config.expansion import read_dotenv
@@ -29,7 +29,6 @@ def add_arguments_list(_: argparse.ArgumentParser) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     parser.add_argument("names", nargs="+", metavar="NAME")
 
 

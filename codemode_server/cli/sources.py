@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,15 +16,11 @@ import anyio
 
 from codemode_server.cli.terminal import configuration, local_time, person_confirms, show
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.flows import SESSION_LOGS, WORKSPACE, Source
-from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.gateway.read_sources import EPHEMERAL
-from codemode_server.records.state_database import state_database
-from codemode_server.storage.database import Database
-from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.records.executions import stored_records
 from codemode_server.storage.sqlite_sources import SqliteSources
 from codemode_server.text import first_lines, one_line
 
@@ -95,26 +90,25 @@ class SessionSources:
 
 async def _stored(loaded: LoadedSettings) -> list[SessionSources]:
     """The stored sources of the configuration's principal, the newest session last."""
-    with state_database(loaded) as thread:
-        if thread is None:
+    with stored_records(loaded) as records:
+        if records is None:
             return []
-        with closing(Database(state_folder(loaded.settings))) as database:
-            read = SqliteSources(database, thread).load()
-    principal = local_principal(loaded.settings).principal_id
-    found = [SessionSources(holder, its) for (owner, holder), its in read.items() if owner == principal]
+        read = SqliteSources(records.database, records.thread).load()
+        owner = records.principal.principal_id
+    found = [SessionSources(holder, its) for (principal, holder), its in read.items() if principal == owner]
     return sorted(found, key=lambda it: (it.session not in _MEANING, it.newest))
 
 
 async def _forget(loaded: LoadedSettings, chosen: Sequence[SessionSources]) -> None:
-    principal = local_principal(loaded.settings)
-    with state_database(loaded) as thread, closing(Database(state_folder(loaded.settings))) as database:
-        assert thread is not None  # noqa: S101 - the sources were read from it
-        await SqliteSources(database, thread).forget([(principal.principal_id, it.session) for it in chosen])
+    with stored_records(loaded) as records:
+        assert records is not None  # noqa: S101 - the sources were read from it
+        principal, stored = records.principal, SqliteSources(records.database, records.thread)
+        await stored.forget([(principal.principal_id, it.session) for it in chosen])
         for it in chosen:
             reason = ", ".join(_line(one) for one in it.sources)[:_MAX_AUDITED_CHARACTERS]
             kind = AuditEventKind.SOURCES_FORGOTTEN
             event = AuditEvent.by_person(kind, principal, it.session, reason=reason, status="forgotten")
-            SqliteAudit(thread).append(event)
+            records.audit.append(event)
 
 
 def _page(found: Sequence[SessionSources]) -> str:

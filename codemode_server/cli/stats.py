@@ -5,21 +5,15 @@ from __future__ import annotations
 import argparse
 import textwrap
 import time
-from contextlib import closing
-from functools import partial
 
 import anyio
 
 from codemode_server.cli.arguments import count, days
 from codemode_server.cli.terminal import configuration, show, table
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import local_principal
-from codemode_server.domain.savings import METHOD, Grouping, Savings, TokenUsage
-from codemode_server.first_listing import state_folder
-from codemode_server.records.state_database import has_database
+from codemode_server.domain.savings import METHOD, TokenUsage
+from codemode_server.records.executions import stored_records
 from codemode_server.redaction import Redactor
-from codemode_server.storage.database import Database
-from codemode_server.storage.sqlite_savings import SqliteSavings
 from codemode_server.text import one_line
 
 _DAYS = 30.0
@@ -40,35 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded = configuration(parsed)
-    since = time.time() - parsed.since * 86_400
-    found = anyio.run(partial(read, loaded, since, by=parsed.by, limit=parsed.limit))
-    none = f"nothing counted in the last {parsed.since:g} days; programs that a host runs are counted"
-    show(_page(loaded, found, parsed.by) if found.total.exchanges else none)
+    page = anyio.run(_page, configuration(parsed), parsed)
+    show(page or f"nothing counted in the last {parsed.since:g} days; programs that a host runs are counted")
     return 0
-
-
-async def read(loaded: LoadedSettings, since: float, *, by: Grouping | None = None, limit: int = _MAX_ROWS) -> Savings:
-    """The usage of the local principal, in groups of one kind or only the sum."""
-    principal = local_principal(loaded.settings)
-    if not has_database(loaded):
-        return Savings(since, TokenUsage())
-    with closing(Database(state_folder(loaded.settings))) as database:
-        store = SqliteSavings(database)
-        total = await store.total(principal, since)
-        match by:
-            case "server":
-                return Savings(since, total, servers=tuple(await store.servers(principal, since, limit)))
-            case "day":
-                return Savings(since, total, days=tuple(await store.days(principal, since, limit)))
-            case "execution":
-                return Savings(since, total, executions=tuple(await store.executions(principal, since, limit)))
-    return Savings(since, total)
 
 
 async def status_line(loaded: LoadedSettings) -> str:
     """A line on the savings of the last days; empty if nothing was counted."""
-    total = (await read(loaded, time.time() - _DAYS * 86_400)).total
+    with stored_records(loaded) as records:
+        if records is None:
+            return ""
+        total = await records.savings.total(records.principal, time.time() - _DAYS * 86_400)
     more = "`codemode-server stats` shows more"
     if not total.exchanges:
         return ""
@@ -78,24 +54,32 @@ async def status_line(loaded: LoadedSettings) -> str:
     return f"tokens: {said} in the last {_DAYS:g} days ({against}); {more}"
 
 
-def _page(loaded: LoadedSettings, savings: Savings, by: Grouping) -> str:
-    """The numbers for a terminal of 80 columns."""
-    mask = Redactor(loaded.secrets).text
+async def _page(loaded: LoadedSettings, parsed: argparse.Namespace) -> str:
+    """The numbers for a terminal of 80 columns; empty if nothing was counted."""
+    mask, by = Redactor(loaded.secrets).text, parsed.by
     heads: tuple[str, ...]
     rows: list[tuple[str, tuple[int, ...]]]
-    if by == "server":
-        heads = ("server", "calls", "arguments", "results", "together")
-        tokens = [(it.name, it.tokens) for it in savings.servers]
-        rows = [(name, (it.calls, it.arguments, it.results, it.arguments + it.results)) for name, it in tokens]
-    else:
-        heads = (by, "programs", "calls", "spent", "direct", "saved", "uncached")
-        usages = [(it.name, it.usage) for it in (savings.days if by == "day" else savings.executions)]
-        rows = [(name, _numbers(usage)) for name, usage in [*usages, ("all", savings.total)]]
+    with stored_records(loaded) as records:
+        if records is None:
+            return ""
+        store, which = records.savings, (records.principal, time.time() - parsed.since * 86_400)
+        total = await store.total(*which)
+        if not total.exchanges:
+            return ""
+        if by == "server":
+            heads = ("server", "calls", "arguments", "results", "together")
+            tokens = [(it.name, it.tokens) for it in await store.servers(*which, parsed.limit)]
+            rows = [(name, (it.calls, it.arguments, it.results, it.arguments + it.results)) for name, it in tokens]
+        else:
+            heads = (by, "programs", "calls", "spent", "direct", "saved", "uncached")
+            found = await (store.days if by == "day" else store.executions)(*which, parsed.limit)
+            usages = [(it.name, it.usage) for it in found]
+            rows = [(name, _numbers(usage)) for name, usage in [*usages, ("all", total)]]
     cells = [
         (one_line(mask(name), _MAX_NAME_CHARACTERS), *(f"{number:,}" for number in numbers)) for name, numbers in rows
     ]
     explained = [*([] if by == "server" else _COLUMNS.splitlines()), *textwrap.wrap(METHOD, 80)]
-    return "\n".join([*table([heads, *cells], numbers_from=1), "", *_summary(savings.total), *explained])
+    return "\n".join([*table([heads, *cells], numbers_from=1), "", *_summary(total), *explained])
 
 
 def _numbers(usage: TokenUsage) -> tuple[int, ...]:

@@ -87,8 +87,7 @@ def load_with_warnings(parsed: argparse.Namespace) -> LoadedSettings:
 
 
 def person_confirms(page: str, question: str) -> bool:
-    """Show the page and ask; whether the person answers yes. Raises `CodemodeError` if the command does not run at a
-    terminal."""
+    """Show the page and ask; True if the person answers yes. Raises `CodemodeError` without a terminal."""
     with terminal() as (read, write):
         print(escaped_lines(f"{page}\n\n{question} [y/N] "), end="", file=write, flush=True)
         return read.readline().strip().casefold() in ("y", "yes")
@@ -101,15 +100,14 @@ def require_terminal() -> None:
 
 
 def show_person(page: str) -> None:
-    """Show something at the terminal itself, so that nothing that captures the command's output gets it. Raises
-    `CodemodeError` if the command does not run at a terminal."""
+    """Show something at the terminal itself, so that nothing that captures the command's output gets it."""
     with terminal() as (_, write):
         print(escaped_lines(page), file=write, flush=True)
 
 
 @contextmanager
 def terminal() -> Iterator[tuple[TextIO, TextIO]]:
-    """To read from and write to the terminal. Raises `CodemodeError` if the command does not run at one."""
+    """To read from and write to the terminal. Raises `CodemodeError` if there is none."""
     names = ("CONIN$", "CONOUT$") if sys.platform == "win32" else ("/dev/tty", "/dev/tty")
     try:
         with open(names[0], encoding="utf-8") as read, open(names[1], "w", encoding="utf-8") as write:  # noqa: PTH123

@@ -6,19 +6,15 @@ Accepting insists on a person at a terminal, since what changed may be text that
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 
 import anyio
 
 from codemode_server.cli.terminal import configuration, person_confirms, show
-from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.first_listing import state_folder
 from codemode_server.gateway.policy.tool_definitions import REVIEW
-from codemode_server.records.state_database import state_database
+from codemode_server.records.executions import stored_records
 from codemode_server.records.tool_reviews import MAX_NAME_CHARACTERS, StoredTools, WaitingTool, accepted_text
-from codemode_server.storage.database import Database
 from codemode_server.text import one_line
 
 
@@ -36,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     loaded = configuration(parsed, require_trust=False, resolve=False)
-    with _opened(loaded) as stored:
+    with stored_records(loaded) as records:
+        stored = None if records is None else StoredTools(loaded, records.database, records.thread)
         found = [] if stored is None else stored.waiting(parsed.server)
         if parsed.accept is not None:
             found = [it for it in found if it.name == parsed.accept]
@@ -54,17 +51,6 @@ def run(parsed: argparse.Namespace) -> int:
         else:
             show(accepted_text(anyio.run(stored.accept, found)))
     return 0
-
-
-@contextmanager
-def _opened(loaded: LoadedSettings) -> Generator[StoredTools | None]:
-    """The tools stored in the configuration's state folder; None if there is no database yet."""
-    with state_database(loaded) as thread:
-        if thread is None:
-            yield None
-            return
-        with closing(Database(state_folder(loaded.settings))) as database:
-            yield StoredTools(loaded, database, thread)
 
 
 def _page(found: Sequence[WaitingTool]) -> str:

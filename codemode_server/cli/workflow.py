@@ -69,8 +69,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def inputs_of(compiled: CompiledWorkflow, given: list[str]) -> dict[str, Any]:
-    """The inputs of `--input name=value`, by their types. Raises `CodemodeError` if one is unknown, missing, or of
-    another type."""
+    """The inputs of `--input name=value`, by their types."""
     known, inputs = {it.name: it.type for it in compiled.inputs}, dict[str, Any]()
     for one in given:
         name, sign, text = one.partition("=")

@@ -81,8 +81,7 @@ class Found:
 
 
 def folder(loaded: LoadedSettings) -> Path | None:
-    """Where the workspace is; None if no program has run yet. Raises `CodemodeError` if another user could have made
-    it, or it can't be used."""
+    """Where the workspace is; None if no program has run yet."""
     workspace = Workspace(state_folder(loaded.settings), local_principal(loaded.settings))
     if not workspace.path.is_dir():
         return None

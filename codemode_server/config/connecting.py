@@ -80,12 +80,8 @@ def plan_connect(
     takes_out: bool = False,
 ) -> HostFileChange:
     """The change that puts our entry into the file and, if it `takes_out`, takes out the servers that `ours` has too.
-
-    `is_command_given`: an entry of ours that is there gets this command although its own would work.
-
-    Raises:
-        NotEditable: the file can't be edited.
-    """
+    `is_command_given`: an entry of ours that is there gets this command although its own would work. Raises
+    `NotEditable`."""
     host = place.host
     found = host_file.read_file(place.path, within, host.syntax)
     text = found.text()
@@ -122,8 +118,7 @@ def plan_connect(
 
 
 def plan_disconnect(place: HostPlace, within: Path) -> HostFileChange:
-    """The change that restores the file, or edits it if somebody else has changed it since. Raises `NotEditable` if the
-    file can't be edited, or our entry is not there."""
+    """The change that restores the file, or edits it if somebody else has changed it since. Raises `NotEditable`."""
     host = place.host
     found = host_file.read_file(place.path, within, host.syntax)
     record = ConnectRecord.find(found.path)
@@ -161,9 +156,8 @@ def plan_disconnect(place: HostPlace, within: Path) -> HostFileChange:
 
 
 def apply(plan: HostFileChange) -> Path | None:
-    """Make the change; gives the new backup, if there is one. Raises `NotEditable` if the file has changed since the
-    plan was made, or can't be written; `OSError`, `NotPrivate`: the record can't be written; the file has not been
-    changed then."""
+    """Make the change; gives the new backup, if there is one. Raises `NotEditable`; `OSError`, `NotPrivate` before the
+    file is changed, if the record can't be written."""
     before = ConnectRecord.find(plan.file.path)
     if plan.record is None:
         if plan.content is None:

@@ -32,8 +32,7 @@ def written_beside(path: Path, content: bytes, mode: int, group: int = -1) -> It
 
 
 def write_copy(path: Path, content: bytes, suffix: str, mode: int, group: int = -1) -> Path:
-    """A copy beside the file, under a name that nothing has yet. Raises `OSError` if it can't be written, or there are
-    too many copies."""
+    """A copy beside the file, under a name that nothing has yet. Raises `OSError`."""
     for number in range(_MAX_COPIES):
         copy = path.with_name(f"{path.name}{suffix}{f'-{number}' if number else ''}")
         with suppress(FileExistsError):
@@ -57,8 +56,7 @@ def _write(file: BinaryIO, content: bytes, mode: int, group: int) -> None:
 @contextmanager
 def added_variables(path: Path, variables: Mapping[str, str]) -> Iterator[Change | None]:
     """Append variables, and restore the file if the body fails; gives what changed, if anything did. Raises
-    `CodemodeError` if a name is there already, the file is a link or somebody else's, or a value can't be written so
-    that it is read again."""
+    `CodemodeError`."""
     from dotenv import dotenv_values
 
     if not variables:

@@ -91,8 +91,7 @@ def read_plain(path: Path) -> bytes | None:
 
 
 def replace_file(file: HostFile, content: bytes) -> None:
-    """Replace the file by `content`, unless it has changed since it was read. Raises `NotEditable` if it has changed,
-    or can't be written."""
+    """Replace the file by `content`, unless it has changed since it was read. Raises `NotEditable`."""
     try:
         file.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with written_beside(file.path, content, file.mode, file.group) as written:
@@ -112,8 +111,7 @@ def remove_file(file: HostFile) -> None:
 
 
 def write_backup(file: HostFile) -> Path | None:
-    """A copy beside the file, which only those can read who can read the file; None if there is no file. Raises
-    `NotEditable` if it can't be written."""
+    """A copy beside the file, with its mode; None if there is no file. Raises `NotEditable`."""
     try:
         return None if file.content is None else write_copy(file.path, file.content, SUFFIX, file.mode, file.group)
     except OSError as error:

@@ -121,10 +121,8 @@ def load(
 
     References to secrets are resolved, which may take seconds. Without `resolve`, or without `require_trust`, no
     command is run; without `resolve`, or if the file is not trusted, no secret is read. No server may be started then.
-
     A mistake in one server's entry turns off that server alone (`invalid_servers`). Any other raises `SettingsError`
-    with all errors: what limits programs must never be skipped. Without `require_trust` a file in the current folder is
-    read even if it is not trusted; none of its servers may be started then.
+    with all errors: what limits programs must never be skipped.
     """
     environ = os.environ if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
@@ -170,8 +168,7 @@ def load_place(
     require_trust: bool = True,
     resolve: bool = True,
 ) -> LoadedSettings:
-    """The configuration in this file; `resolve` as in `load`. Raises `SettingsError` if it can't be used, or its
-    content is not trusted."""
+    """The configuration in this file; arguments as in `load`. Raises `SettingsError`."""
     environ = os.environ if environ is None else environ
     if not place.path.exists():
         raise SettingsError(f"{place.path}: there is no such file; create it again")

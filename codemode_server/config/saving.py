@@ -58,8 +58,7 @@ _RULES = ("permissions", "rules")
 
 def switch_servers(place: ConfigFile, names: Sequence[str], *, is_enabled: bool) -> tuple[str, str]:
     """Switch all of these servers, or none if one can't be. Gives a line about it, and what the person has to do before
-    the file is used, if anything. Blocks. Raises `CodemodeError` if there is no such file or server, or the file can't
-    be edited."""
+    the file is used, if anything. Blocks."""
     check_exists(place)
     with locked(place) as file:
         for name in names:
@@ -79,8 +78,7 @@ def check_exists(place: ConfigFile) -> None:
 
 @contextmanager
 def locked(place: ConfigFile) -> Iterator[EditedFile]:
-    """The file, read while no other command edits it or the `.env` beside it. Raises `CodemodeError` if it can't be
-    read or locked."""
+    """The file, read while no other command edits it or the `.env` beside it. Raises `CodemodeError`."""
     lock = place.path.with_name(_LOCK)
     with ExitStack() as stack:
         try:
@@ -135,10 +133,7 @@ class EditedFile:
         """Write the edited text; gives the path of the copy of the old one, if one was kept.
 
         `storing` stores what the new text refers to, and undoes that if the text is not written after all; it gives
-        the change of `.env`.
-
-        Raises:
-            CodemodeError: the result can't be used, or the file was changed meanwhile.
+        the change of `.env`. Raises `CodemodeError`.
         """
         try:
             return self._save(storing or nullcontext(), keeps_copy=keeps_copy)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Literal
 
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
@@ -21,8 +20,6 @@ METHOD = (
     "25,000 tokens; definitions count once a turn, at a tenth where they are cached."
 )
 """Note on the method, shown with the numbers."""
-
-Grouping = Literal["day", "server", "execution"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,20 +117,6 @@ class ServerRow:
 
     name: str
     tokens: ServerTokens
-
-
-@dataclass(frozen=True, slots=True)
-class Savings:
-    """The usage of a period."""
-
-    since: float
-    """Seconds since 1970."""
-    total: TokenUsage
-    days: tuple[UsageRow, ...] = ()
-    """Newest first, as the executions."""
-    servers: tuple[ServerRow, ...] = ()
-    """Those that would have cost most first."""
-    executions: tuple[UsageRow, ...] = ()
 
 
 def saved_text(usage: TokenUsage) -> str:

@@ -6,11 +6,14 @@ the secrets of the configuration. Everything belongs to the local principal.
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import anyio.to_thread
@@ -31,9 +34,8 @@ from codemode_server.executions.plan_report import PlanReport, plan_report
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import read_execution
-from codemode_server.records.state_database import has_database
 from codemode_server.redaction import Redactor, payload
-from codemode_server.storage.database import Database
+from codemode_server.storage.database import FILE_NAME, Database, unavailable
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal_values import JournalCipher
@@ -113,7 +115,7 @@ class Records:
         self.savings = SqliteSavings(self._sums)
         self._journal = SqliteJournal(self.thread, cipher)
         self.audit = SqliteAudit(self.thread)
-        self._approvals = SqliteApprovals(self.thread, cipher)
+        self.stored_approvals = SqliteApprovals(self.thread, cipher)
         self._cancel_requests = SqliteCancelRequests(self.database, self.thread)
 
     def present(self) -> LoadedSettings:
@@ -210,7 +212,7 @@ class Records:
         with the answer."""
         if record.status is not ExecutionStatus.WAITING:
             return frozenset()
-        asked = {it.key: it for it in await self._approvals.of_execution(self.principal, record.execution_id)}
+        asked = {it.key: it for it in await self.stored_approvals.of_execution(self.principal, record.execution_id)}
         return frozenset(it.call.seq for it in calls if it.call.key in asked and _is_unsent(it, asked[it.call.key]))
 
     def plan(self, code: str, calls: Sequence[CallRecord]) -> PlanReport:
@@ -230,16 +232,16 @@ class Records:
 
     async def approvals(self) -> list[Approval]:
         """The questions that can be answered now, oldest first."""
-        every = await self._approvals.unanswered(self.principal)
+        every = await self.stored_approvals.unanswered(self.principal)
         return [self._offered(it) for it in every if it.is_open(time.time())]
 
     async def refusals(self) -> list[Approval]:
         """The questions of the last day that the person refused, which may still be approved; newest first."""
-        refused = await self._approvals.refused(self.principal, since=time.time() - REFUSED_SECONDS)
+        refused = await self.stored_approvals.refused(self.principal, since=time.time() - REFUSED_SECONDS)
         return [self._offered(it) for it in refused]
 
     async def approval(self, approval_id: ApprovalId) -> Approval | None:
-        approval = await self._approvals.get(self.principal, approval_id)
+        approval = await self.stored_approvals.get(self.principal, approval_id)
         return None if approval is None else self._offered(approval)
 
     def _offered(self, it: Approval) -> Approval:
@@ -248,11 +250,11 @@ class Records:
 
     async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> None:
         """Answer a question that is open; `always` writes its rule into the configuration."""
-        approval, stored = await self._approvals.get(self.principal, approval_id), None
+        approval, stored = await self.stored_approvals.get(self.principal, approval_id), None
         may_be_approved = approval is not None and approval.may_be_approved(time.time())
         if approval is not None and (may_be_approved if answer.is_approved else approval.is_open(time.time())):
             answer = replace(answer, reason=self.config.redactor.line(answer.reason, _MAX_REASON_CHARACTERS))
-            stored = await self._approvals.answer(approval_id, answer, replaces_refusal=answer.is_approved)
+            stored = await self.stored_approvals.answer(approval_id, answer, replaces_refusal=answer.is_approved)
         if stored is None or stored.answer != answer:
             raise CodemodeError(f"the question {approval_id} was answered or withdrawn meanwhile")
         if answer.is_approved and answer.scope is AnswerScope.ALWAYS and self.loaded.place is not None:
@@ -274,10 +276,22 @@ class Records:
         await anyio.to_thread.run_sync(settle_before_reading, self._folder)
 
 
+def _has_database(folder: Path) -> bool:
+    """True if a product has made a database there. Raises `JournalUnavailable` if none can be there, since a file is in
+    the place of the state folder or above it, or its drive does not exist."""
+    path = folder / FILE_NAME
+    above = next((place for place in path.parents if os.path.lexists(place)), None)
+    if above is None:
+        raise unavailable(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+    if not above.is_dir():
+        raise unavailable(path, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
+    return path.exists()
+
+
 @contextmanager
 def stored_records(loaded: LoadedSettings) -> Generator[Records | None]:
     """The records, closed with the context; None if no product has made a database there yet."""
-    if not has_database(loaded):
+    if not _has_database(state_folder(loaded.settings)):
         yield None
         return
     with closing(Records(loaded)) as records:

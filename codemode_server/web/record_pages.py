@@ -21,7 +21,7 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.history import HistoryQuery
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.savings import METHOD, Savings, TokenUsage
+from codemode_server.domain.savings import METHOD, TokenUsage
 from codemode_server.executions.approvals.question import line_numbers
 from codemode_server.gateway.policy.rules import PermissionRules
 from codemode_server.records.executions import ExecutionDetail, Records
@@ -197,12 +197,12 @@ class RecordPages:
         by_day = await store.days(principal, since, days + 1)
         servers = await store.servers(principal, since, _MAX_SERVERS)
         executions = await store.executions(principal, since, _MAX_EXECUTIONS)
-        savings = Savings(since, sum((it.usage for it in by_day), TokenUsage()), days=tuple(by_day))
         mask = self._records.config.redactor.text
         return await self._site.page(
             "savings",
             "savings",
-            found=savings,
+            total=sum((it.usage for it in by_day), TokenUsage()),
+            days=by_day,
             period=days,
             periods=_PERIODS,
             method=METHOD,

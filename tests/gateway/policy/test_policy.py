@@ -11,7 +11,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.policy.policy import Policy
+from codemode_server.gateway.policy.policy import Policy, PolicyStep
 from codemode_server.gateway.targets import ToolTarget
 from codemode_server.settings import PermissionSettings, Settings
 
@@ -23,9 +23,11 @@ REPLAY = Recorded(CallOutcome(CallStatus.SUCCEEDED, 1.0), "recorded")
 def decided(*answers: Decision | None, default: str = "allow") -> Decision:
     config = LiveConfig(Settings(permissions=PermissionSettings.model_validate({"default": default})))
     calls = ExecutionCalls(ExecutionId("x1"), RequestContext.of(Session("s1"), config))
-    return Policy(config, [lambda _calls, _target, answer=answer: answer for answer in answers]).decide(
-        calls, TARGET, {}
-    )
+
+    def step(answer: Decision | None) -> PolicyStep:
+        return lambda _calls, _target: answer
+
+    return Policy(config, [*map(step, answers)]).decide(calls, TARGET, {})
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def tool_line(tool: Tool, mark: str = "", *, asks_first: bool = False) -> str:
 
 def short_refusal(refusal: Refusal | None) -> str:
     """`not permitted`, without the reason; empty if the tool can be called."""
-    return refusal.summary if refusal else ""
+    return "not permitted" if refusal else ""
 
 
 def refusal_line(refusal: Refusal | None) -> str:
@@ -47,7 +47,7 @@ def refused(server: Server, listed: Iterable[Tool | Resource], refusal_of: Refus
     refusals = Counter(refusal for one in listed if (refusal := refusal_of(server, one)))
     by_number = refusals.most_common()
     remarks = [
-        f"{count} {refusal.summary}: {one_line(refusal.reason, _MAX_REASON_CHARACTERS)}"
+        f"{count} not permitted: {one_line(refusal.reason, _MAX_REASON_CHARACTERS)}"
         for refusal, count in by_number[:_MAX_REASONS]
     ]
     if rest := sum(count for _, count in by_number[_MAX_REASONS:]):

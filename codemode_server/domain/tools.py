@@ -27,17 +27,18 @@ EFFECTS_OF_SETTINGS = {"read": Effect.READS, "write": Effect.WRITES, "destructiv
 class Refusal:
     """Why every call of a tool is refused."""
 
-    summary: str
-    """A few words for a list of tools: `not permitted`."""
-    predicate: str
-    """`is not permitted: rule 1 of permissions.rules (deny: github/delete_*)`, after the name of the tool."""
     reason: str
     """The rule of the permissions that decides."""
     advice: str = ""
 
+    @property
+    def predicate(self) -> str:
+        """`is not permitted: rule 1 of permissions.rules (deny: github/delete_*)`, after the name of the tool."""
+        return f"is not permitted: {self.reason.rstrip('.')}"
+
     def message(self, title: str) -> str:
         """The error of a call of `title`, for the program."""
-        return f"{title} {self.predicate}{self.advice}"
+        return f"{title} {self.predicate}" + (f". {self.advice}" if self.advice else "")
 
 
 @dataclass(frozen=True, slots=True)

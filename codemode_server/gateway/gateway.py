@@ -35,7 +35,6 @@ from codemode_server.gateway.targets import (
     CallTarget,
     PromptTarget,
     ResourceTarget,
-    SharedUpstreams,
     ToolTarget,
 )
 from codemode_server.guardrails.chain import NO_GUARDRAILS, GuardrailChain
@@ -44,6 +43,7 @@ from codemode_server.sandbox.contract import ArgumentForms, Reply
 
 if TYPE_CHECKING:
     from codemode_server.storage.sqlite_journal import SqliteJournal
+    from codemode_server.upstreams.pool import UpstreamPool
 
 
 class Gateway:
@@ -53,7 +53,7 @@ class Gateway:
         self,
         *,
         catalog: Callable[[], Catalog],
-        upstreams: SharedUpstreams,
+        upstreams: UpstreamPool,
         journal: SqliteJournal,
         config: LiveConfig,
         learning: Learning | None = None,

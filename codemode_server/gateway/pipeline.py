@@ -79,7 +79,7 @@ from codemode_server.gateway.resumed_calls import (
     with_departure,
 )
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
-from codemode_server.gateway.targets import MAX_OUTDATED, CallTarget, SharedUpstreams, send, title_of
+from codemode_server.gateway.targets import MAX_OUTDATED, CallTarget, send, title_of
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import payload, recorded_text
 from codemode_server.sandbox.contract import Reply
@@ -87,6 +87,7 @@ from codemode_server.upstreams.progress import CallProgress
 
 if TYPE_CHECKING:
     from codemode_server.storage.sqlite_journal import SqliteJournal
+    from codemode_server.upstreams.pool import UpstreamPool
 
 
 class CallPipeline:
@@ -95,7 +96,7 @@ class CallPipeline:
     def __init__(
         self,
         *,
-        upstreams: SharedUpstreams,
+        upstreams: UpstreamPool,
         journal: SqliteJournal,
         events: CallEvents,
         config: LiveConfig,

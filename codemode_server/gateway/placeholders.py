@@ -49,21 +49,11 @@ _UUID = re.compile(r"\b40000000-0000-4000-8000-(\d{6})\d{6}\b")
 _NOT_IN_NAMES = re.compile(r"[^\w.\[\]-]")
 
 
-@dataclass(frozen=True, slots=True)
-class Placeholder:
-    """The result of a call that was not sent."""
-
-    value: JsonValue
-    unknown: tuple[str, ...] = ()
-    """The texts in it that stand for something of an unknown type."""
-
-
-def placeholder_of(schema: object, root: object, seq: int, title: str) -> Placeholder:
-    """A value of a schema for call `seq` to `title`, such as `github.create_issue`. A schema is untrusted, so depth and
-    size are bounded; what is beyond them is of unknown type."""
+def placeholder_of(schema: object, root: object, seq: int, title: str) -> tuple[JsonValue, list[str]]:
+    """A value of a schema for call `seq` to `title`, such as `github.create_issue`, and the texts in it that stand for
+    something of an unknown type. A schema is untrusted, so depth and size are bounded; what is beyond is unknown."""
     maker = _Maker(SchemaReader(root), min(seq, _MAX_CALLS), title)
-    value = maker.value(schema, "result", 0)
-    return Placeholder(value, tuple(maker.unknown))
+    return maker.value(schema, "result", 0), maker.unknown
 
 
 def calls_in(value: JsonValue) -> frozenset[int]:
@@ -221,16 +211,11 @@ def capture(calls: ExecutionCalls, call: ToolCall, target: CallTarget, decided: 
 def placeholder_reply(call: ToolCall, target: CallTarget) -> Reply:
     """Reply for the program in place of the result."""
     title = title_of(target)
-    if not isinstance(target, ToolTarget):
-        return _reply(placeholder_of({}, None, call.seq, title))
-    found = placeholder_of(*result_schema(target.tool.definition, target.tool.observed), call.seq, title)
-    if not target.is_raw:
-        return _reply(found)
-    content = [{"type": "text", "text": f"<text of {title} #{call.seq}>"}]
-    return Reply({"content": content, "structuredContent": found.value, "isError": False})
-
-
-def _reply(found: Placeholder) -> Reply:
-    if not found.unknown:
-        return Reply(found.value)
-    return Reply([{"type": "placeholder", "value": found.value, "unknown": list(found.unknown)}], "blocks")
+    schema = (
+        result_schema(target.tool.definition, target.tool.observed) if isinstance(target, ToolTarget) else ({}, None)
+    )
+    value, unknown = placeholder_of(*schema, call.seq, title)
+    if isinstance(target, ToolTarget) and target.is_raw:
+        content = [{"type": "text", "text": f"<text of {title} #{call.seq}>"}]
+        return Reply({"content": content, "structuredContent": value, "isError": False})
+    return Reply([{"type": "placeholder", "value": value, "unknown": unknown}], "blocks") if unknown else Reply(value)

@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -23,22 +23,15 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.forwarded_input import checked_url
-from codemode_server.upstreams.auth.sign_ins import Show
 
 if TYPE_CHECKING:
     from codemode_server.upstreams.auth.redirect_listener import RedirectListener
+    from codemode_server.upstreams.pool import UpstreamPool
 
 logger = logging.getLogger(__name__)
 
 _PAUSE_S = 600.0
 """After an offer without a sign-in, the same server is not offered again for so long."""
-
-
-class SignsIn(Protocol):
-    """Protocol for signing in; the pool of upstreams implements it."""
-
-    async def sign_in(self, server: str, show: Show) -> None:
-        """As `UpstreamPool.sign_in`."""
 
 
 class OfferOutcome(Enum):
@@ -67,15 +60,13 @@ _REMARKS = {
 class _NotAccepted(CodemodeError):
     """Raised when the user does not open the address."""
 
-    def __init__(self, outcome: OfferOutcome) -> None:
-        super().__init__(outcome.value)
-        self.outcome = outcome
-
 
 class SignInOffers:
     """One offer for a server at a time; all calls that wait for it share its outcome."""
 
-    def __init__(self, upstreams: SignsIn, config: LiveConfig, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, upstreams: UpstreamPool, config: LiveConfig, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._upstreams = upstreams
         self._config = config
         self._clock = clock
@@ -118,7 +109,7 @@ class SignInOffers:
         try:
             await self._upstreams.sign_in(server, show)
         except _NotAccepted as refusal:
-            return refusal.outcome
+            return OfferOutcome(str(refusal))
         except (CodemodeError, InputRefused, OSError) as error:
             logger.warning("server %r: the offered sign-in failed: %s", server, error)
             return OfferOutcome.FAILED
@@ -154,5 +145,4 @@ async def _ask(calls: ExecutionCalls, request: InputRequest, listener: RedirectL
         tasks.cancel_scope.cancel()
     if listener.has_redirect or answer.get("action") == "accept":
         return
-    is_declined = answer.get("action") == "decline"
-    raise _NotAccepted(OfferOutcome.DECLINED if is_declined else OfferOutcome.UNANSWERED)
+    raise _NotAccepted("decline" if answer.get("action") == "decline" else "cancel")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.catalog.resources import MODULE, Found
 from codemode_server.domain.errors import InvalidArguments
-from codemode_server.domain.principals import Principal
 from codemode_server.domain.resources import PromptDefinition
-from codemode_server.domain.tools import Effect, ResultForm
+from codemode_server.domain.tools import Effect
 from codemode_server.gateway.arguments import check_arguments
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.names import READ_METHOD, READ_RESOURCE, Spellings, resource_names
@@ -18,53 +17,13 @@ from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.progress import CallProgress
 
+if TYPE_CHECKING:
+    from codemode_server.upstreams.pool import RoutedCalls
+
 READING = f"{MODULE}.read"
 """The name of reading a resource in reports, as programs call it."""
 MAX_OUTDATED = 20
 """How often one call is decided again since its tool or the configuration has changed."""
-
-
-class Upstreams(Protocol):
-    """Interface of the upstreams for a call."""
-
-    async def call_tool(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        is_raw: bool,
-        progress: CallProgress,
-        revision: int,
-        definition: str,
-        form: ResultForm,
-        needs_task: bool,
-    ) -> Reply:
-        """Call a tool by its raw names; what the upstream reports meanwhile is written to `progress`. `is_raw`: the
-        reply is the whole result as it came, also if it says that it is an error. `form`: that of the result, as far as
-        it is known. `needs_task`: the tool can only be called as a task. `revision` is that of the configuration under
-        which the call was allowed, `definition` the digest of the tool's definition, empty for any.
-
-        Raises:
-            DecisionOutdated: the configuration or the tool has changed; nothing was sent.
-            ToolFailed, CallTimedOut, UpstreamUnavailable: as their docstrings say.
-        """
-
-    async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
-        """Read a resource of a server by its raw name; raises as `call_tool` does."""
-
-    async def get_prompt(
-        self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
-    ) -> Reply:
-        """A prompt with these arguments, as it came; raises as `call_tool` does."""
-
-
-class SharedUpstreams(Protocol):
-    """Interface of the upstreams for the gateway; their pool implements it."""
-
-    def for_principal(self, principal: Principal) -> Upstreams:
-        """The upstreams as this principal uses them: a connection that carries what a principal has signed in with is
-        that principal's alone."""
 
 
 class _Target:
@@ -194,9 +153,10 @@ CallTarget = ToolTarget | ResourceTarget | PromptTarget
 
 
 async def send(
-    upstreams: Upstreams, target: CallTarget, arguments: dict[str, Any], progress: CallProgress, revision: int
+    upstreams: RoutedCalls, target: CallTarget, arguments: dict[str, Any], progress: CallProgress, revision: int
 ) -> Reply:
-    """Send a call of the target to its upstream; raises as `Upstreams.call_tool` does."""
+    """Send a call of the target to its upstream; raises as `RoutedCalls.call_tool` does, and
+    `DecisionOutdated` if the configuration or the tool has changed; nothing was sent then."""
     match target:
         case ToolTarget(server, tool, is_raw):
             return await upstreams.call_tool(

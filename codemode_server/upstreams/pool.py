@@ -37,7 +37,7 @@ class _Owner:
 
 
 class RoutedCalls:
-    """Implements `gateway.targets.Upstreams` but for the choice of the connection. All names are raw ones.
+    """Calls over connections that `using` chooses. All names are raw ones.
 
     Each method takes `progress`, to which what the upstream reports meanwhile is written; `revision`, that of the
     configuration under which the call was allowed (None: any); and `definition`, the digest of the tool's definition at

@@ -132,7 +132,7 @@ class TestWhatAServerMayUnderstandByAUri:
     @staticmethod
     def refusal(_server: Server, listed: Tool | Resource) -> Refusal | None:
         is_refused = isinstance(listed, Resource) and listed.name == "readme"
-        return Refusal("not permitted", "is not permitted: rule 1", "rule 1") if is_refused else None
+        return Refusal("rule 1") if is_refused else None
 
     def test_are_marked_in_their_folder_and_counted_with_the_rule(self) -> None:
         head, issue, readme = self.lines("/servers/docs/resources")

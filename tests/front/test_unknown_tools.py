@@ -23,9 +23,7 @@ CATALOG = Catalog.build(
 
 
 def refusal_of(_server: Server, tool: Tool | Resource) -> Refusal | None:
-    return (
-        Refusal("not permitted", "is not permitted: the user forbids it", "a rule") if tool.name == "git_push" else None
-    )
+    return Refusal("the user forbids it") if tool.name == "git_push" else None
 
 
 def answer(name: str) -> str:

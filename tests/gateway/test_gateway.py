@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -115,7 +115,7 @@ def host_api(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **p
     calls = ExecutionCalls(ExecutionId("x1"), RequestContext.of(Session("s1"), config))
     gateway = Gateway(
         catalog=lambda: catalog,
-        upstreams=upstreams,
+        upstreams=cast("Any", upstreams),
         journal=SqliteJournal(thread, JournalCipher(tmp_path)),
         subscribers=[CallAudit(SqliteAudit(thread), config)],
         config=config,

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from anyio.lowlevel import checkpoint
@@ -62,7 +62,7 @@ class Product:
         )
         self.gateway = Gateway(
             catalog=self.catalog,
-            upstreams=self.upstream,
+            upstreams=cast("Any", self.upstream),
             journal=NoJournal(),
             config=config,
             learning=self.learning,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -88,7 +88,7 @@ class Steps:
 def gateway(steps: Steps, subscribers: Sequence[Subscriber] = (), **permissions: Any) -> Gateway:
     return Gateway(
         catalog=lambda: CATALOG,
-        upstreams=steps.upstreams,
+        upstreams=cast("Any", steps.upstreams),
         journal=steps.journal,
         config=LiveConfig(Settings.model_validate({"permissions": permissions})),
         subscribers=subscribers,

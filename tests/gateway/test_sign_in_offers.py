@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -53,7 +53,7 @@ class FakeSignIn:
 def offers(fake: FakeSignIn, clock: list[float] | None = None) -> SignInOffers:
     servers = {"linear": ServerSettings.model_validate({"url": "https://mcp.linear.example/mcp"})}
     now = clock or [0.0]
-    return SignInOffers(fake, LiveConfig(Settings(servers=servers)), clock=lambda: now[0])
+    return SignInOffers(cast("Any", fake), LiveConfig(Settings(servers=servers)), clock=lambda: now[0])
 
 
 def calls(host: FakeHost) -> ExecutionCalls:

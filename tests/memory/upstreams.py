@@ -16,7 +16,7 @@ READ_RESOURCE, GET_PROMPT = "resources/read", "prompts/get"
 
 
 class MemoryUpstreams:
-    """Implements `gateway.targets.SharedUpstreams`. A test that answers otherwise overrides `respond`."""
+    """Stands in for `UpstreamPool`. A test that answers otherwise overrides `respond`."""
 
     def __init__(self, answer: Any = None) -> None:
         self.answer = answer

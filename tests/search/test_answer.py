@@ -53,7 +53,7 @@ def search(
 
 def refusing(name: str) -> RefusalOf:
     """Permissions that deny the tools of this name on the first server that has one."""
-    refusal = Refusal("not permitted", "is not permitted: rule 1", "rule 1")
+    refusal = Refusal("rule 1")
     return lambda server, tool: refusal if tool.name == name and server.name != "other" else None
 
 
@@ -300,9 +300,7 @@ class TestWeakResults:
 
 class TestToolsThatThePermissionsRefuse:
     def test_are_marked_with_the_rule_once(self) -> None:
-        text = search(
-            "list or create issues", [GITHUB], refusal_of=lambda *_: Refusal("not permitted", "", "rule 1")
-        ).text
+        text = search("list or create issues", [GITHUB], refusal_of=lambda *_: Refusal("rule 1")).text
         assert text.count("[not permitted: rule 1]") == 1
         assert text.count("[not permitted]") == 1
 

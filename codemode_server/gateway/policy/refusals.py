@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.catalog.resources import Resource
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.calls import Allow, Ask, Capture, Decision, Deny, Recorded
+from codemode_server.domain.calls import Decision, Deny
 from codemode_server.domain.errors import CallRefused
 from codemode_server.domain.tools import Refusal, ToolDefinition
 from codemode_server.gateway.policy.rules import PermissionRules, Subject
@@ -31,12 +31,7 @@ def require_not_denied(title: str, decision: Decision) -> None:
 
 def refusal_of(decision: Decision) -> Refusal | None:
     """Why calls with this decision are refused; None if they are not."""
-    match decision:
-        case Allow() | Ask() | Recorded() | Capture():
-            return None
-        case Deny(reason=reason, advice=advice):
-            said = f". {advice}" if advice else ""
-            return Refusal("not permitted", f"is not permitted: {reason.rstrip('.')}", reason, said)
+    return Refusal(decision.reason, decision.advice) if isinstance(decision, Deny) else None
 
 
 class Refusals:

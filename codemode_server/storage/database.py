@@ -176,7 +176,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    with suppress(_OtherSchema):
+    with suppress(_OtherSchema, JournalUnavailable):  # also where another process sets it aside at this moment
         return _connection(path)
     try:
         with held(path.with_name(f"{FILE_NAME}.lock")):
@@ -198,8 +198,6 @@ def _set_aside(path: Path) -> Path:
         renamed.unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             path.with_name(FILE_NAME + suffix).rename(renamed)
-    for earlier in path.parent.glob(f"{ASIDE_NAME}-[0-9]*"):  # named after their dates, as they once were
-        earlier.unlink()
     return aside
 
 

@@ -107,11 +107,12 @@ def run(parsed: argparse.Namespace) -> int:
 async def list_executions(loaded: LoadedSettings, limit: int, *, as_json: bool) -> str:
     """The newest executions of the local principal, newest first."""
     with stored_records(loaded) as records:
-        executions = [] if records is None else await records.executions(limit)
+        names = [] if records is None else await records.names(limit)
+        if records is None or not names:
+            return "[]" if as_json else "no executions are recorded"
+        executions = [it for name in names if (it := await records.execution(name)) is not None]
         if as_json:
-            return json.dumps([execution_json(records, it) for it in executions] if records else [], indent=2)
-        if records is None or not executions:
-            return "no executions are recorded"
+            return json.dumps([execution_json(records, it) for it in executions], indent=2)
         heads = ("id", "started", "status", "sandbox", "calls", "ms", "description")
         width = line_width() or _MAX_LINE_CHARACTERS
         rows = table([heads, *(execution_row(records, it) for it in executions)])
@@ -274,7 +275,7 @@ def call_json(
 
 async def exported(records: Records, since: float) -> AsyncGenerator[str]:
     """All executions that started since then with their calls, oldest first, each as a line of JSON."""
-    for name in [it.execution_id for it in reversed(await records.executions(None, since=since))]:
+    for name in reversed(await records.names(None, since=since)):
         if (recorded := await records.find(name)) is None:  # it was deleted meanwhile
             continue
         execution, calls, _ = recorded

@@ -14,7 +14,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import anyio.to_thread
 
@@ -28,7 +27,6 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.history import ApprovalWait, CallRetry, CallSummary, HistoryPage, HistoryQuery
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Principal
 from codemode_server.domain.savings import TokenUsage
 from codemode_server.executions.plan_report import PlanReport, plan_report
 from codemode_server.executions.recording import code_as_configured
@@ -48,15 +46,6 @@ from codemode_server.tokens import estimate_tokens
 
 _MAX_ERROR_CHARACTERS = 2_000
 _MAX_REASON_CHARACTERS = 500
-_PAGE = 200
-
-
-class _ReadExecutions(Protocol):
-    """`executions` of the journal or the audit."""
-
-    async def __call__(
-        self, principal: Principal, *, limit: int, before: float | None = None
-    ) -> Sequence[ExecutionRecord]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,23 +121,17 @@ class Records:
         await self._settle()
         return await self.history.search(self.principal, query)
 
-    async def executions(self, limit: int | None, *, since: float = 0.0) -> list[ExecutionRecord]:
-        """The newest ones that started since then, newest first; without `limit` all."""
+    async def names(self, limit: int | None, *, since: float = 0.0) -> list[ExecutionId]:
+        """The newest executions that started since then, newest first; without `limit` all."""
         await self._settle()
-        every = {it.execution_id: it for it in await self._all(self.audit.executions, limit, since)}
-        every |= {it.execution_id: self._shown(it) for it in await self._all(self._journal.executions, limit, since)}
-        return sorted(every.values(), key=lambda it: it.started_at, reverse=True)[:limit]
+        return await self.history.names(self.principal, since, limit)
 
-    async def _all(self, read: _ReadExecutions, limit: int | None, since: float) -> list[ExecutionRecord]:
-        every: list[ExecutionRecord] = []
-        before: float | None = None
-        while limit is None or len(every) < limit:
-            page = await read(self.principal, limit=min(limit or _PAGE, _PAGE), before=before)
-            every += (it for it in page if it.started_at >= since)
-            if len(page) < min(limit or _PAGE, _PAGE) or page[-1].started_at < since:
-                break
-            before = page[-1].started_at
-        return every
+    async def execution(self, execution_id: ExecutionId) -> ExecutionRecord | None:
+        """One execution; None if there is none (any more)."""
+        if (record := await self._journal.execution(self.principal, execution_id)) is not None:
+            return self._shown(record)
+        audited = await read_execution(self.audit, self.principal, execution_id)
+        return None if audited is None else audited[0]
 
     async def find(self, execution_id: ExecutionId) -> tuple[ExecutionRecord, list[CallRecord], str] | None:
         """The execution, its calls and its whole program, empty if that is not recorded; None if there is none."""

@@ -16,10 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from codemode_server.domain.errors import AuditUnavailable, JournalUnavailable
-from codemode_server.domain.executions import ExecutionRecord
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow, execution_record
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
 
@@ -74,24 +73,6 @@ class SqliteAudit:
             AuditUnavailable: the store can't be read.
         """
         return await self._rows("number > ?", after, principal, execution_id, "number", limit)
-
-    async def executions(
-        self, principal: Principal, *, limit: int, before: float | None = None
-    ) -> Sequence[ExecutionRecord]:
-        """The principal's executions, newest first, with their code as recorded; `before`: only those that started
-        before that time. Raises as `rows` does."""
-        until = float("inf") if before is None else before
-
-        def select(connection: sqlite3.Connection) -> list[ExecutionRecord]:
-            # The kind is a literal, so that SQLite can use the partial index.
-            started = connection.execute(
-                f"SELECT {COLUMNS} FROM audit WHERE kind = 'execution_started' AND principal = ? AND at < ?"  # noqa: S608
-                " ORDER BY at DESC LIMIT ?",
-                (principal.principal_id, until, limit),
-            ).fetchall()
-            return [_record(connection, event_of(row)) for row in started]
-
-        return await self._run(select)
 
     async def verified(self) -> tuple[int | None, int]:
         """Verify the chain: the number of the first row that does not fit, or None, and how many rows are missing at
@@ -172,19 +153,6 @@ class SqliteAudit:
             return await (self._thread.run(step) if reader is None else reader.read(step))
         except JournalUnavailable as error:
             raise AuditUnavailable(str(error)) from error
-
-
-def _record(connection: sqlite3.Connection, started: AuditEvent) -> ExecutionRecord:
-    its = (started.principal.principal_id, started.execution_id)
-    ended = connection.execute(
-        f"SELECT {COLUMNS} FROM audit WHERE principal = ? AND execution_id = ? AND kind = 'execution_ended'"  # noqa: S608
-        " ORDER BY number DESC LIMIT 1",
-        its,
-    ).fetchone()
-    (calls,) = connection.execute(
-        "SELECT COUNT(*) FROM audit WHERE principal = ? AND execution_id = ? AND kind = 'call_decided'", its
-    ).fetchone()
-    return execution_record(started, event_of(ended) if ended else None, calls)
 
 
 def append_values(connection: sqlite3.Connection, values: Sequence[Any]) -> None:

@@ -67,6 +67,17 @@ class SqliteHistory:
         """The newest executions of the principal that fit. Raises `JournalUnavailable` as all methods do."""
         return await self._database.read(lambda connection: _search(connection, principal, query))
 
+    async def names(self, principal: Principal, since: float, limit: int | None) -> list[ExecutionId]:
+        """The executions that started since then, newest first, also those that only the audit or the journal has."""
+        rows = await self._database.rows(
+            "SELECT execution_id, MAX(at) AS began_at FROM ("
+            "SELECT execution_id, started_at AS at FROM journal_executions WHERE principal = :principal"
+            " UNION ALL SELECT execution_id, at FROM audit WHERE kind = 'execution_started' AND principal = :principal)"
+            " WHERE at >= :since GROUP BY execution_id ORDER BY began_at DESC LIMIT :limit",
+            {"principal": principal.principal_id, "since": since, "limit": -1 if limit is None else limit},
+        )
+        return [ExecutionId(name) for name, _ in rows]
+
     async def calls(
         self, principal: Principal, execution_id: ExecutionId, *, after: int = 0, limit: int = MAX_CALLS
     ) -> list[CallSummary]:

@@ -256,20 +256,9 @@ class SqliteJournal:
         return await self._execution(principal, "applies", execution_id)
 
     async def _execution(self, principal: Principal, column: str, execution_id: ExecutionId) -> ExecutionRecord | None:
-        found = await self._executions(f"{column} = ?", principal, execution_id)
-        return found[0] if found else None
-
-    async def executions(
-        self, principal: Principal, *, limit: int, before: float | None = None
-    ) -> Sequence[ExecutionRecord]:
-        """The principal's executions, newest first; `before`: only those that started before that time."""
-        which = "started_at < ? ORDER BY started_at DESC LIMIT ?"
-        return await self._executions(which, principal, float("inf") if before is None else before, limit)
-
-    async def _executions(self, which: str, principal: Principal, *values: object) -> list[ExecutionRecord]:
-        statement = f"SELECT {EXECUTION_COLUMNS} FROM journal_executions WHERE principal = ? AND {which}"  # noqa: S608
-        rows = await self._thread.rows(statement, (principal.principal_id, *values))
-        return await run_large(lambda: [to_record(row, self._text) for row in rows])
+        statement = f"SELECT {EXECUTION_COLUMNS} FROM journal_executions WHERE principal = ? AND {column} = ?"  # noqa: S608
+        rows = await self._thread.rows(statement, (principal.principal_id, execution_id))
+        return await run_large(to_record, rows[0], self._text) if rows else None
 
     async def calls(self, principal: Principal, execution_id: ExecutionId) -> Sequence[CallRecord]:
         """All calls of an execution of this principal in the order of their numbers."""

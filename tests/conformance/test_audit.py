@@ -81,22 +81,21 @@ async def test_each_digest_differs_though_the_events_are_the_same(audit: SqliteA
     assert len({row.digest for row in await audit.rows(LOCAL)}) == 3
 
 
-async def test_executions_are_read_newest_first_with_their_end_and_their_number_of_calls(audit: SqliteAudit) -> None:
+async def test_an_execution_is_read_with_its_end_and_its_calls(audit: SqliteAudit) -> None:
     first, second = replace(started(X1), level="wasm"), replace(started(X2), at=2_000.0)
     decided = replace(ended(1), kind=AuditEventKind.CALL_DECIDED, status=None)
     end = replace(started(X1), kind=AuditEventKind.EXECUTION_ENDED, at=1_002.0, status="failed", error="it failed")
     end = replace(end, milliseconds=5.0)
     for event in (first, decided, ended(1), second, end, started(ExecutionId("x3"), SOMEBODY)):
         audit.append(event)
-    running, failed = await audit.executions(LOCAL, limit=9)
-    assert (running.execution_id, running.status, running.calls) == (X2, ExecutionStatus.RUNNING, 0)
+    running, found = await read_execution(audit, LOCAL, X2), await read_execution(audit, LOCAL, X1)
+    assert running is not None
+    assert found is not None
+    assert (running[0].execution_id, running[0].status, running[0].calls) == (X2, ExecutionStatus.RUNNING, 0)
+    failed = found[0]
     assert (failed.execution_id, failed.status, failed.calls) == (X1, ExecutionStatus.FAILED, 1)
     assert (failed.level, failed.code, failed.error, failed.ended_at) == ("wasm", "1 + 1", "it failed", 1_002.0)
-    assert await audit.executions(LOCAL, limit=1) == [running]
-    assert await audit.executions(LOCAL, limit=9, before=running.started_at) == [failed]
-    found = await read_execution(audit, LOCAL, X1)
-    assert found is not None
-    assert found[0] == failed
+    assert await read_execution(audit, LOCAL, ExecutionId("x3")) is None
     assert [(it.call.seq, it.outcome and it.outcome.status) for it in found[1]] == [(1, CallStatus.FAILED)]
 
 

@@ -29,12 +29,14 @@ from mcp import Client
 
 from codemode_server.app import App
 from codemode_server.config import load
-from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
+from codemode_server.gateway.audit import read_execution
 from codemode_server.serve import serve
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_history import SqliteHistory
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import UPSTREAMS, Host, configuration
 
@@ -165,9 +167,11 @@ async def test_after_kills_all_that_arrived_is_recorded_and_a_resumed_program_ma
         await host.settled()  # the next product records what became of the others
         await host.until(lambda: not any(start_time(pid) == at for pid, at in started))
         await host.until(lambda: unsettled(state) == 0)
-        unknown = await check_records(app.stores.journal, app.stores.audit, before)
+        names = await SqliteHistory(app.database).names(LOCAL, 0.0, None)
+        executions = [it for name in names if (it := await app.stores.journal.execution(LOCAL, name))]
+        unknown = await check_records(executions, app.stores.journal, app.stores.audit, before)
         reported = {name: (await host.call("execute_code", resume=name)).value for name in unknown}
-        runs = await runs_of(app.stores.journal)
+        runs = runs_of(executions)
     assert reported == unknown, "reported, and nothing else"
     arrived = Counter(received(log))
     assert [call for call, times in arrived.items() if times > 1] == [], "twice"
@@ -191,18 +195,18 @@ async def test_after_kills_all_that_arrived_is_recorded_and_a_resumed_program_ma
 
 
 async def check_records(
-    journal: SqliteJournal, audit: SqliteAudit, arrived: Counter[tuple[int, int]]
+    executions: list[ExecutionRecord], journal: SqliteJournal, audit: SqliteAudit, arrived: Counter[tuple[int, int]]
 ) -> dict[str, list[int]]:
     """Check that all that arrived was recorded; gives the calls without an outcome of each execution that was
     interrupted."""
-    executions = await journal.executions(LOCAL, limit=1_000)
     calls = {it.execution_id: await journal.calls(LOCAL, it.execution_id) for it in executions}
     begun = {(it.call.arguments["run"], it.call.arguments["number"]) for its in calls.values() for it in its}
     assert arrived.keys() - begun == set()
     assert arrived.total() == len(arrived), "no call was sent twice"
     assert arrived.total() > 5 * KILLS, "control"
-    ended = {it.execution_id: it.status for it in await audit.executions(LOCAL, limit=1_000)}
-    assert {it.execution_id: it.status for it in executions} == ended
+    audited = [await read_execution(audit, LOCAL, it.execution_id) for it in executions]
+    ended = {it.execution_id: it.status for it in executions}
+    assert {it[0].execution_id: it[0].status for it in audited if it} == ended
     assert await audit.verified() == (None, 0)
     return {
         name: sorted(it.call.arguments["number"] for it in calls[name] if it.outcome is None)
@@ -211,10 +215,10 @@ async def check_records(
     }
 
 
-async def runs_of(journal: SqliteJournal) -> dict[str, int]:
+def runs_of(executions: list[ExecutionRecord]) -> dict[str, int]:
     """The number of the run that each execution is of."""
     programs = {PROGRAM.format(run=run): run for run in range(KILLS)}
-    return {it.execution_id: programs[it.code or ""] for it in await journal.executions(LOCAL, limit=1_000)}
+    return {it.execution_id: programs[it.code or ""] for it in executions}
 
 
 def unsettled(state: Path) -> int:

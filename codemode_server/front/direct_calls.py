@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -138,21 +139,23 @@ class _Blocks:
 
     def add(self, item: Any) -> None:
         """Add a block of the upstream's; one of an unknown kind as JSON."""
-        kind = item.get("type") if isinstance(item, dict) else None
         match item:
             case {"type": "text", "text": str(text)}:
                 self._add_text(text)
-            case {"type": "image" | "audio", "data": str(data)}:
-                self._add_file(kind == "image", data, item)
-            case {"type": "resource", "resource": {"text": str(text)}}:
-                uri = self._line(item["resource"].get("uri"), _MAX_URI_CHARACTERS) or "file:///text"
-                contents = TextResourceContents(uri=uri, mime_type=self._mime_type(item["resource"]), text="")
+            case {"type": "image" | "audio" as kind, "data": str(data)}:
+                if self._takes(data, item):
+                    its_type = self._mime_type(item) or "application/octet-stream"
+                    block = ImageContent if kind == "image" else AudioContent
+                    self.made.append(block(type=kind, data=data, mime_type=its_type))
+            case {"type": "resource", "resource": {"text": str(text), **resource}}:
+                uri = self._line(resource.get("uri"), _MAX_URI_CHARACTERS) or "file:///text"
+                contents = TextResourceContents(uri=uri, mime_type=self._mime_type(resource), text="")
                 self.made.append(EmbeddedResource(type="resource", resource=contents))
                 self._texts.append((contents, text))
-            case {"type": "resource", "resource": {"blob": str(data)}}:
-                if self._takes(data, item["resource"]):
-                    uri = self._line(item["resource"].get("uri"), _MAX_URI_CHARACTERS) or "file:///blob"
-                    blob = BlobResourceContents(uri=uri, mime_type=self._mime_type(item["resource"]), blob=data)
+            case {"type": "resource", "resource": {"blob": str(data), **resource}}:
+                if self._takes(data, resource):
+                    uri = self._line(resource.get("uri"), _MAX_URI_CHARACTERS) or "file:///blob"
+                    blob = BlobResourceContents(uri=uri, mime_type=self._mime_type(resource), blob=data)
                     self.made.append(EmbeddedResource(type="resource", resource=blob))
             case {"type": "resource_link", "uri": str(uri)} if len(uri) <= _MAX_URI_CHARACTERS:
                 name = self._line(item.get("name"), _MAX_NAME_CHARACTERS) or "link"
@@ -192,16 +195,7 @@ class _Blocks:
         self.made.append(block)
         self._texts.append((block, text))
 
-    def _add_file(self, is_image: bool, data: str, item: dict[str, Any]) -> None:
-        if not self._takes(data, item):
-            return
-        mime_type = self._mime_type(item) or "application/octet-stream"
-        if is_image:
-            self.made.append(ImageContent(type="image", data=data, mime_type=mime_type))
-        else:
-            self.made.append(AudioContent(type="audio", data=data, mime_type=mime_type))
-
-    def _takes(self, data: str, item: dict[str, Any]) -> bool:
+    def _takes(self, data: str, item: Mapping[Any, Any]) -> bool:
         """True if there is room for a file in base64; otherwise a remark says why it is missing."""
         title = f"{self._mime_type(item) or 'a file'} of {len(data) * 3 // 4:,} bytes"
         room = min(self.limits.shown_bytes, MAX_BYTES - MAX_CHARACTERS - _ROOM_FOR_THE_REST)
@@ -223,7 +217,7 @@ class _Blocks:
             return True
         return False
 
-    def _mime_type(self, item: dict[str, Any]) -> str | None:
+    def _mime_type(self, item: Mapping[Any, Any]) -> str | None:
         return self._line(item.get("mimeType"), 100) or None
 
     def _line(self, value: Any, limit: int) -> str:

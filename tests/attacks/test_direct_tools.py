@@ -165,7 +165,8 @@ class TestSchemas:
             },
         }
         made = safe_schema(schema, NO_SECRETS)
-        assert made["properties"] == {"a": {"$ref": "#/$defs/Place"}, "b": {}, "c": {}, "d": {"type": "string"}}
+        ANY = {"additionalProperties": True}
+        assert made["properties"] == {"a": {"$ref": "#/$defs/Place"}, "b": ANY, "c": ANY, "d": {"type": "string"}}
         assert made["$defs"] == {"Place": {"type": "string", "description": "Where"}}
         assert "evil" not in json.dumps(made)
 

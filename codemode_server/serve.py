@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codemode_server.domain.input_requests import Feature
     from codemode_server.domain.principals import Identity
     from codemode_server.first_listing import LastRun
-    from codemode_server.front.auth.http_access import HttpAccess
+    from codemode_server.front.auth.authenticator import Authenticator
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ class _Service:
         self._connected.set()
         access = listener.access
         app = http.sessions(self._front, listener.host, access.settings.url)
-        server = http.server(app, *access.checks(), self._metrics_text)
+        server = http.server(app, access, self._metrics_text)
         listener.announce()
         await server._serve([listener.socket])  # `serve` would put its own signal handlers in the place of ours
 
@@ -308,14 +308,14 @@ class _HttpListener:
     """The socket for HTTP, and who is served on it."""
 
     socket: socket.socket
-    access: HttpAccess
+    access: Authenticator
 
     @classmethod
     def open(cls, host: str, port: int, loaded: LoadedSettings | SettingsError, *, new_token: bool) -> _HttpListener:
         """Open the port first, so that a port in use ends the command with a message."""
         from codemode_server.first_listing import state_folder
         from codemode_server.front.auth.access_tokens import AccessTokens
-        from codemode_server.front.auth.http_access import HttpAccess
+        from codemode_server.front.auth.authenticator import Authenticator
         from codemode_server.http_settings import HttpSettings
 
         is_loopback = host in _LOOPBACK
@@ -332,7 +332,7 @@ class _HttpListener:
             listener.bind((host, port))
             # If the port is taken, whoever serves there goes on with the old token; once it can be connected to, the
             # token is there.
-            access = HttpAccess.of(settings, tokens, is_loopback=is_loopback, new_token=new_token)
+            access = Authenticator.of(settings, tokens, is_loopback=is_loopback, new_token=new_token)
             listener.listen()
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
@@ -348,12 +348,12 @@ class _HttpListener:
     @property
     def tokens(self) -> frozenset[str]:
         """Tokens that must not be shown."""
-        return frozenset(filter(None, [self.access.own_token]))
+        return frozenset(filter(None, [self.access.own]))
 
     def announce(self) -> None:
         """Print the address and the header that hosts need, the token only to a terminal: others may read a log."""
         host, port = self.host, self.socket.getsockname()[1]
-        token = self.access.own_token if self.access.own_token and sys.stderr.isatty() else "TOKEN"
+        token = self.access.own if self.access.own and sys.stderr.isatty() else "TOKEN"
         print(
             f"codemode-server: http://{f'[{host}]' if ':' in host else host}:{port}/mcp\n"
             f'codemode-server: hosts need the header "Authorization": "Bearer {token}"; {self.access.hint}',

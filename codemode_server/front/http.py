@@ -6,9 +6,7 @@ Without a token nothing is answered but where to get one, before a byte of the b
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -16,7 +14,7 @@ import anyio
 import anyio.to_thread
 import uvicorn
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from codemode_server import http_connections
 from codemode_server.json_values import holds_too_many_values
@@ -37,39 +35,6 @@ MAX_BODY_BYTES = 1 << 20
 MAX_BODY_VALUES = 20_000
 """Values and keys in the JSON of one request."""
 BODY_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Response to a client without a valid token."""
-
-    text: str
-    """How to get one."""
-    url: str | None = None
-    """The address of this server, if hosts can sign in to it."""
-    issuer: str = ""
-    """Where they sign in then."""
-
-    @property
-    def metadata_url(self) -> str:
-        """Where a host finds out where to sign in (RFC 9728)."""
-        parts = urlsplit(self.url or "")
-        return f"{parts.scheme}://{parts.netloc}{_METADATA}{parts.path}"
-
-    @property
-    def challenge(self) -> str:
-        metadata = f', resource_metadata="{self.metadata_url}"' if self.url else ""
-        return f'Bearer realm="codemode-server"{metadata}'
-
-    def metadata(self, scope: Scope) -> str | None:
-        """The answer to a host that asks where to sign in; None to all other requests."""
-        if self.url is None or scope["method"] != "GET" or not scope["path"].startswith(_METADATA):
-            return None
-        found = {"resource": self.url, "authorization_servers": [self.issuer], "bearer_methods_supported": ["header"]}
-        return json.dumps(found)
-
-
-_METADATA = "/.well-known/oauth-protected-resource"
 
 
 def sessions(front: FrontServer, host: str, url: str | None = None) -> ASGIApp:
@@ -100,13 +65,11 @@ MetricsText = Callable[["Identity | None"], "str | None"]
 """Answer to `/metrics`, by who asks; None if there is none."""
 
 
-def server(
-    app: ASGIApp, authenticator: Authenticator, refusal: Refusal, metrics_text: MetricsText = lambda _: None
-) -> uvicorn.Server:
+def server(app: ASGIApp, authenticator: Authenticator, metrics_text: MetricsText = lambda _: None) -> uvicorn.Server:
     """A server for the app; `_serve` serves it on a listening socket until `should_exit`."""
     return http_connections.Server(
         uvicorn.Config(
-            _Guarded(app, authenticator, refusal, metrics_text),
+            _Guarded(app, authenticator, metrics_text),
             http=http_connections.Connection,
             ws="none",
             log_config=None,  # its messages go through our own log, which has a bound
@@ -120,11 +83,10 @@ def server(
 class _Guarded:
     """The app behind the authentication; it gets whole bodies, of bounded size and in bounded time."""
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator, refusal: Refusal, metrics_text: MetricsText) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, metrics_text: MetricsText) -> None:
         self._app = app
         self._metrics_text = metrics_text
         self._authenticator = authenticator
-        self._refusal = refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -132,11 +94,12 @@ class _Guarded:
             return
         scope.pop("user", None)
         if (user := await self._authenticator.user_of(scope)) is None:
-            if (metadata := self._refusal.metadata(scope)) is not None:
-                response = _response(metadata, media_type="application/json")
+            response: Response
+            if (metadata := self._authenticator.metadata(scope)) is not None:
+                response = JSONResponse(metadata, headers={"connection": "close"})
             else:
-                response = _response(self._refusal.text, 401)
-                response.headers["www-authenticate"] = self._refusal.challenge
+                response = _response(self._authenticator.refusal, 401)
+                response.headers["www-authenticate"] = self._authenticator.challenge
             await response(scope, receive, send)
             return
         scope["user"] = user

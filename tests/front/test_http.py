@@ -38,7 +38,7 @@ async def sizes(scope: Any, receive: Any, send: Any) -> None:
 @asynccontextmanager
 async def serving(app: Any = sizes) -> AsyncIterator[Callable[[], Awaitable[SocketStream]]]:
     """The service; gives what opens a connection to it."""
-    server = http.server(app, Authenticator(TOKEN), http.Refusal("The user finds the token in /data/http-token\n"))
+    server = http.server(app, Authenticator(TOKEN))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         async with anyio.create_task_group() as tasks:
@@ -99,7 +99,7 @@ async def test_without_the_token_nothing_is_answered_but_where_it_is(headers: by
             text = await ask(connect, start + b"\r\nHost: x\r\nContent-Length: 0\r\n" + headers + b"\r\n")
             assert status(text) == 401
             assert 'www-authenticate: Bearer realm="codemode-server"' in text
-            assert text.endswith(" finds the token in /data/http-token\n")
+            assert text.endswith(f" finds the token in {http_token.token_file()}\n")
             assert TOKEN not in text
 
 

@@ -5,16 +5,24 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
+from codemode_server.domain.errors import SettingsError
 from codemode_server.domain.principals import Identity
+from codemode_server.front import http_token
 from codemode_server.front.auth.access_tokens import AccessTokens
 from codemode_server.front.auth.oidc import OidcVerifier
+from codemode_server.http_settings import HttpSettings
+from codemode_server.text import escaped
 
 if TYPE_CHECKING:
     from starlette.types import Scope
+
+_CREATE = "codemode-server tokens create PRINCIPAL"
+_METADATA = "/.well-known/oauth-protected-resource"
 
 
 class HostUser(AuthenticatedUser):
@@ -31,12 +39,66 @@ class HostUser(AuthenticatedUser):
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Says who may be served, by the tokens that are accepted."""
+    """Says who may be served on one port, by the tokens that are accepted.
+
+    On loopback, the person who runs the product is served with the token in a file of theirs. Others need a token of
+    `codemode-server tokens` or of the issuer, and so does everybody on other addresses.
+    """
 
     own: str | None = field(default=None, repr=False)
     """The token of the person who runs the product; None where it is not accepted."""
     tokens: AccessTokens | None = None
+    """None if the configuration can't be used: then only the person who runs the product is told why."""
     oidc: OidcVerifier | None = None
+    settings: HttpSettings = field(default_factory=HttpSettings)
+
+    @classmethod
+    def of(
+        cls, settings: HttpSettings, tokens: AccessTokens | None, *, is_loopback: bool, new_token: bool
+    ) -> Authenticator:
+        """Who is served on a port. Raises `SettingsError`: nobody could be; or the token can't be read or written."""
+        if new_token and not is_loopback:
+            raise SettingsError(f"--new-token is for loopback; on other addresses, tokens are made with: {_CREATE}")
+        if not is_loopback and settings.oidc is None and (tokens is None or not tokens.has_valid()):
+            raise SettingsError(
+                f"--http: on an address that others reach, everybody needs a token. Make one with: {_CREATE}; or set "
+                "http.oidc in upstream.yaml"
+            )
+        own = http_token.token(is_new=new_token) if is_loopback else None
+        return cls(own, tokens, None if settings.oidc is None else OidcVerifier(settings.oidc), settings)
+
+    @property
+    def hint(self) -> str:
+        """Where the person finds a token."""
+        if self.own is not None:
+            return f"the token is in {escaped(str(http_token.token_file()))}"
+        return f"tokens are made with: {_CREATE}. There is no encryption: put a proxy with TLS in front"
+
+    @property
+    def refusal(self) -> str:
+        """The answer to a client without a valid token: how to get one."""
+        finds = (
+            f"The user who runs it finds the token in {escaped(str(http_token.token_file()))}"
+            if self.own is not None
+            else "Ask the user who runs it for one"
+        )
+        return f"This server needs its token, in the header `Authorization: Bearer TOKEN`. {finds}\n"
+
+    @property
+    def challenge(self) -> str:
+        """The header with that answer; it says where a host finds out where to sign in (RFC 9728)."""
+        metadata = ""
+        if self.settings.oidc is not None and self.settings.url:
+            parts = urlsplit(self.settings.url)
+            metadata = f', resource_metadata="{parts.scheme}://{parts.netloc}{_METADATA}{parts.path}"'
+        return f'Bearer realm="codemode-server"{metadata}'
+
+    def metadata(self, scope: Scope) -> dict[str, Any] | None:
+        """The answer to a host that asks where to sign in; None to all other requests."""
+        oidc, url = self.settings.oidc, self.settings.url
+        if oidc is None or url is None or scope["method"] != "GET" or not scope["path"].startswith(_METADATA):
+            return None
+        return {"resource": url, "authorization_servers": [oidc.issuer], "bearer_methods_supported": ["header"]}
 
     async def user_of(self, scope: Scope) -> HostUser | None:
         """Who sent the request of this scope; None if it proves nobody."""

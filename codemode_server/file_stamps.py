@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -16,6 +17,14 @@ class FileStamp(NamedTuple):
     @classmethod
     def of(cls, status: os.stat_result) -> FileStamp:
         return cls(status.st_mtime_ns, status.st_size, status.st_ino)
+
+    @classmethod
+    def at(cls, path: Path) -> FileStamp:
+        """That of the file at a path, or `NO_FILE`."""
+        try:
+            return cls.of(os.stat(path))  # noqa: PTH116 - done at each call; a Path costs as much again
+        except OSError:
+            return NO_FILE
 
 
 NO_FILE = FileStamp(0, 0, 0)

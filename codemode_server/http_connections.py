@@ -6,25 +6,48 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import uvicorn
 from starlette.requests import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
 MAX_CONNECTIONS = 128
 """Open connections; fewer where the process may open few files."""
 HEADER_SECONDS = 10.0
 """From opening a connection, or the last answer on it, until the headers of a request are there."""
-ACCEPTED_AT_ONCE = 8
-"""The `backlog` of a `Server`. Few, so that a request that comes at once is read before its connection is the one that
-has waited longest."""
+_ACCEPTED_AT_ONCE = 8
+"""Few, so that a request that comes at once is read before its connection is the one that has waited longest."""
 _BACKLOG = 1024
 """Connections that the system holds until they are accepted; beyond it, a client has to try again after a second."""
 
 
-class Server(uvicorn.Server):
-    """Its configuration has to name `Connection` and `ACCEPTED_AT_ONCE`."""
+def server(app: ASGIApp, **options: Any) -> uvicorn.Server:
+    """A server for the app with these options of uvicorn; its `serve` takes listening sockets, until `should_exit`."""
+    return _Server(
+        uvicorn.Config(
+            app,
+            http=Connection,
+            ws="none",
+            log_config=None,  # its messages go through our own log, which has a bound
+            access_log=False,
+            backlog=_ACCEPTED_AT_ONCE,
+            **options,
+        )
+    )
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the product."""
+        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -176,7 +176,7 @@ class _Service:
         app = http.sessions(self._front, listener.host, access.settings.url)
         server = http.server(app, access, self._metrics_text)
         listener.announce()
-        await server._serve([listener.socket])  # `serve` would put its own signal handlers in the place of ours
+        await server.serve([listener.socket])
 
     def _metrics_text(self, identity: Identity | None) -> str | None:
         from codemode_server.product_telemetry import text_over_http

@@ -23,7 +23,7 @@ from codemode_server.file_stamps import FileStamp
 NAME = "upstream.yaml"
 VARIABLE = "CODEMODE_CONFIG"
 
-Stamp: TypeAlias = tuple[FileStamp | None, ...]
+Stamp: TypeAlias = tuple[FileStamp, ...]
 """Time, size and inode of each watched file, or none where there is no such file."""
 
 
@@ -77,14 +77,7 @@ def user_file() -> Path:
 
 
 def stamp_of(*files: Path) -> Stamp:
-    def one(file: Path) -> FileStamp | None:
-        try:
-            status = file.stat()
-        except OSError:
-            return None
-        return FileStamp.of(status)
-
-    return tuple(one(file) for file in files)
+    return tuple(map(FileStamp.at, files))
 
 
 def digest(content: bytes | None) -> str:

@@ -32,7 +32,7 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.executions.execution import Execution
 from codemode_server.front.blocks import MAX_BYTES
 from codemode_server.front.rendering import MAX_CHARACTERS, MAX_ERROR_CHARACTERS, cut_line, shape_of
-from codemode_server.front.shortening import as_text, fit_text, fit_value, shares
+from codemode_server.front.shortening import as_text, fit_value, shares
 from codemode_server.front.tools.registry import Answer, ToolContext
 from codemode_server.front.waiting import host_input, resumed, wait_for
 from codemode_server.off_loop import is_large, run_sized
@@ -182,13 +182,11 @@ class _Blocks:
             self.cut_tokens = sum(wanted)
 
     def _fitted(self, text: str, budget_tokens: int, max_characters: int) -> str:
-        if len(text) <= max_characters and estimate_tokens(text) <= budget_tokens:
-            return self.redactor.visible(text)
-        self.cut_tokens = 1
-        value = parse_document(text)
-        if isinstance(value, str):
-            return fit_text(self.redactor.visible(text), budget_tokens, max_characters)
-        return fit_value(value, budget_tokens, max_characters, self.redactor.visible).text
+        fits = len(text) <= max_characters and estimate_tokens(text) <= budget_tokens
+        value = text if fits else parse_document(text)
+        fitted = fit_value(value, budget_tokens, max_characters, self.redactor.visible)
+        self.cut_tokens = self.cut_tokens or int(fitted.is_cut)
+        return fitted.text
 
     def _add_text(self, text: str) -> None:
         block = TextContent(type="text", text="")

@@ -66,18 +66,8 @@ MetricsText = Callable[["Identity | None"], "str | None"]
 
 
 def server(app: ASGIApp, authenticator: Authenticator, metrics_text: MetricsText = lambda _: None) -> uvicorn.Server:
-    """A server for the app; `_serve` serves it on a listening socket until `should_exit`."""
-    return http_connections.Server(
-        uvicorn.Config(
-            _Guarded(app, authenticator, metrics_text),
-            http=http_connections.Connection,
-            ws="none",
-            log_config=None,  # its messages go through our own log, which has a bound
-            log_level="error",
-            access_log=False,
-            backlog=http_connections.ACCEPTED_AT_ONCE,
-        )
-    )
+    """A server for the app behind the authentication."""
+    return http_connections.server(_Guarded(app, authenticator, metrics_text), log_level="error")
 
 
 class _Guarded:

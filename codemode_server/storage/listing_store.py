@@ -34,10 +34,10 @@ class ListingStore:
     Each listing is read from the database once.
     """
 
-    def __init__(self, database: Database, thread: DatabaseThread, texts: ServerTexts | None = None) -> None:
+    def __init__(self, database: Database, thread: DatabaseThread, texts: ServerTexts) -> None:
         self._database = database
         self._thread = thread
-        self._texts = texts or ServerTexts()
+        self._texts = texts
         self._read: dict[str, tuple[str, CachedListing | None]] = {}
         """Fingerprint and listing, by upstream."""
 

@@ -99,14 +99,13 @@ class SqliteApprovals:
         return await self._thread.run(store)
 
     async def drop_values(self, principal: Principal, tokens: Collection[str]) -> None:
-        """Remove the values of these privacy tokens from the principal's open questions, and all values from answered
-        ones, which may be of an earlier version."""
+        """Remove the values of these privacy tokens from the principal's open questions."""
 
         def drop(connection: sqlite3.Connection) -> None:
-            statement = f"SELECT {_COLUMNS} FROM approvals WHERE principal = ?"  # noqa: S608
+            statement = f"SELECT {_COLUMNS} FROM approvals WHERE principal = ? AND answer IS NULL"  # noqa: S608
             rows = connection.execute(statement, (principal.principal_id,)).fetchall()
             for it in self._approvals(rows):
-                self._replace_question(connection, it, it.question.without_values(None if it.answer else tokens))
+                self._replace_question(connection, it, it.question.without_values(tokens))
 
         await self._thread.run(drop, is_durable=True)
 
@@ -200,7 +199,7 @@ def _from_question(data: bytes) -> tuple[CallKey, str, Question]:
     fields: dict[str, Any] = stored["question"]
     fields["effect"] = Effect(fields["effect"])
     for name in ("done", "lines", "changes", "sources", "reads"):
-        fields[name] = tuple(fields.get(name, ()))
+        fields[name] = tuple(fields[name])
     return CallKey(*stored["call"]), stored["definition"], Question(**fields)
 
 

@@ -26,21 +26,21 @@ _COLUMNS = "server, tool, digest, former, seen_at, accepted_at, description_mark
 class SqliteDefinitions:
     """Every method raises `JournalUnavailable` if the store can't be used."""
 
-    def __init__(self, database: Database, thread: DatabaseThread, texts: ServerTexts | None = None) -> None:
+    def __init__(self, database: Database, thread: DatabaseThread, texts: ServerTexts) -> None:
         """`database` reads, `thread` writes."""
         self._database = database
         self._thread = thread
-        self._texts = texts or ServerTexts()
+        self._texts = texts
 
     def delete_plain(self) -> None:
         """Delete the texts that are stored without encryption of servers that are protected now: a definition is then
         known by its digest alone."""
         self._thread.post(self._delete_plain, "tool definitions of protected servers can't be deleted")
 
-    def known(self, principal: Principal, server: str | None = None, tool: str | None = None) -> list[KnownDefinition]:
+    def known(self, principal: Principal, server: str | None = None) -> list[KnownDefinition]:
         """The definitions of this principal, of one server or tool by its raw name if one is given. Blocks briefly."""
         with self._database.use() as connection:
-            return _known(connection, principal, server, tool)
+            return _known(connection, principal, server)
 
     def text(self, principal: Principal, server: str, tool: str, digest: str) -> str:
         """The canonical text of a definition; empty if it is not stored (any more). Blocks briefly."""
@@ -99,13 +99,12 @@ def _place(principal_id: str, server: str, tool: str, digest: str) -> str:
     return f"tool_definitions/{principal_id}/{server}/{tool}/{digest}"
 
 
-def _known(
-    connection: sqlite3.Connection, principal: Principal, server: str | None, tool: str | None = None
-) -> list[KnownDefinition]:
-    given = {"principal": principal.principal_id, "server": server, "tool": tool}
-    chosen = {name: value for name, value in given.items() if value is not None}
-    where = " AND ".join(f"{name} = :{name}" for name in chosen)
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM tool_definitions WHERE {where} ORDER BY seen_at", chosen)  # noqa: S608
+def _known(connection: sqlite3.Connection, principal: Principal, server: str | None) -> list[KnownDefinition]:
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM tool_definitions"  # noqa: S608
+        " WHERE principal = ?1 AND (?2 IS NULL OR server = ?2) ORDER BY seen_at",
+        (principal.principal_id, server),
+    )
     return [KnownDefinition(*row) for row in rows]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
@@ -157,15 +156,15 @@ class ForgottenSources:
     def __init__(self, folder: Path) -> None:
         """Counts the present content as noticed."""
         self._path = folder / _FORGOTTEN_FILE
-        self._identity = self._identity_now()
+        self._stamp = FileStamp.at(self._path)
         self._times = self._read()
 
     def take(self) -> list[Holder]:
         """Those whose sources were forgotten since this was asked last."""
-        if (identity := self._identity_now()) == self._identity:
+        if (stamp := FileStamp.at(self._path)) == self._stamp:
             return []
         before, self._times = self._times, self._read()
-        self._identity = identity
+        self._stamp = stamp
         return [holder for holder, at in self._times.items() if before.get(holder) != at]
 
     def note(self, holders: Iterable[Holder]) -> None:
@@ -173,13 +172,6 @@ class ForgottenSources:
         times = self._read() | dict.fromkeys(holders, time.time())
         newest = sorted(times.items(), key=lambda it: it[1])[-_MAX_FORGOTTEN:]
         replace_private(self._path, json.dumps([[*holder, at] for holder, at in newest]).encode())
-
-    def _identity_now(self) -> FileStamp | None:
-        try:
-            found = os.stat(self._path)  # noqa: PTH116 - done at each call; a Path costs as much again
-        except OSError:
-            return None
-        return FileStamp.of(found)
 
     def _read(self) -> dict[Holder, float]:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
@@ -44,8 +43,7 @@ class ToolTable(Generic[K, V]):
         self._has_failed = False
         self._time = self._values.split(", ")[1]
 
-    def _decode(self, value: Any, at: Any) -> V | None:
-        """The value of a row; None if it is damaged."""
+    def _decode(self, value: Any, at: float) -> V:
         raise NotImplementedError
 
     def _encode(self, value: V) -> tuple[object, float]:
@@ -60,8 +58,7 @@ class ToolTable(Generic[K, V]):
         except JournalUnavailable as error:
             self._log("read", error)
             return {}
-        decoded = {self._key(*key): self._decode(value, at) for value, at, *key in reversed(rows)}
-        return {key: value for key, value in decoded.items() if value is not None}
+        return {self._key(*key): self._decode(value, at) for value, at, *key in reversed(rows)}
 
     async def update(self, changes: Mapping[K, Callable[[V | None], V]]) -> bool:
         """Replace each stored value by what its function returns (it gets None if there is none), all in one
@@ -111,8 +108,8 @@ class SqliteObservedTypeStore(ToolTable[ToolKey, str]):
     _table, _keys, _values = "shapes", "upstream, tool, schemas", "observed, stored_at"
     _content = "what earlier calls returned"
 
-    def _decode(self, value: Any, at: Any) -> str | None:
-        return value if isinstance(value, str) else None
+    def _decode(self, value: Any, at: float) -> str:
+        return str(value)
 
     def _encode(self, value: str) -> tuple[object, float]:
         return value, time.time()
@@ -125,10 +122,8 @@ class SqliteUsageStore(ToolTable[ToolName, Use]):
     _table, _keys, _values = "habits", "server, tool", "uses, used_at"
     _content = "which tools are used"
 
-    def _decode(self, value: Any, at: Any) -> Use | None:
-        if isinstance(value, float) and isinstance(at, float) and math.isfinite(at) and 0 <= value < math.inf:
-            return Use(value, at)
-        return None
+    def _decode(self, value: Any, at: float) -> Use:
+        return Use(value, at)
 
     def _encode(self, value: Use) -> tuple[object, float]:
         return value

@@ -8,8 +8,8 @@ Anyone on this machine can connect, so nobody may hold up others by connections 
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from urllib.parse import parse_qs
 
 import anyio
@@ -76,20 +76,13 @@ async def serving(app: ASGIApp, *, port: int = 0) -> AsyncGenerator[str]:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind((_ADDRESS, port))
         host = f"{_ADDRESS}:{listener.getsockname()[1]}"
-        server = _Server(
-            uvicorn.Config(
-                _guarded(app, host),
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                http=http_connections.Connection,
-                ws="none",
-                backlog=http_connections.ACCEPTED_AT_ONCE,
-                timeout_keep_alive=5,
-                timeout_graceful_shutdown=1,
-            )
+        server = http_connections.server(
+            _guarded(app, host),
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=1,
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_serve, server, listener)
@@ -108,13 +101,6 @@ def _guarded(app: ASGIApp, host: str) -> ASGIApp:
             await (app if is_own else refusal)(scope, receive, with_headers(send, {**_HEADERS, POLICY: _NOTHING}))
 
     return respond
-
-
-class _Server(http_connections.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave signals to the product."""
-        yield
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:

@@ -19,6 +19,7 @@ from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
+from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.storage.sqlite_sources import SqliteSources
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 
@@ -47,7 +48,7 @@ def config(tmp_path: Path) -> Path:
     database = Database(tmp_path / "state")
     thread = DatabaseThread(database.path.parent)
     server = load(path).settings.servers["github"]
-    anyio.run(ListingStore(database, thread).put, "github", fingerprint(server), CachedListing(TOOLS))
+    anyio.run(ListingStore(database, thread, ServerTexts()).put, "github", fingerprint(server), CachedListing(TOOLS))
     thread.close()
     database.close()
     return path

@@ -20,6 +20,7 @@ from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 
 LOCAL = Principal(PrincipalId("default"))
@@ -31,7 +32,7 @@ SEND = ToolDefinition("send", "Send a mail.", input_schema=TO)
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteDefinitions]:
     database, thread = Database(tmp_path), DatabaseThread(tmp_path)
-    yield SqliteDefinitions(database, thread)
+    yield SqliteDefinitions(database, thread, ServerTexts())
     thread.close()
     database.close()
 
@@ -95,7 +96,7 @@ async def test_an_accepted_definition_stays_accepted(store: SqliteDefinitions) -
     (changed,) = await waiting(store)
     assert await store.accept(LOCAL, changed, at=2.0)
     assert await waiting(store) == []
-    assert len(store.known(LOCAL, "post", "send")) == 2, "it may return to the first one"
+    assert len(store.known(LOCAL, "post")) == 2, "it may return to the first one"
 
 
 async def test_what_is_not_known_can_t_be_accepted(store: SqliteDefinitions) -> None:
@@ -129,7 +130,7 @@ async def test_the_oldest_accepted_definitions_of_a_tool_are_forgotten(store: Sq
         await take(store, described(f"Version {number}."), at=2.0 + number)
         (changed,) = await waiting(store)
         await store.accept(LOCAL, changed, at=2.0 + number)
-    accepted = store.known(LOCAL, "post", "send")
+    accepted = store.known(LOCAL, "post")
     assert (len(accepted), accepted[0].seen_at) == (MAX_ACCEPTED, 2.0)
 
 

@@ -42,7 +42,7 @@ async def serving(app: Any = sizes) -> AsyncIterator[Callable[[], Awaitable[Sock
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server._serve, [listener])
+            tasks.start_soon(server.serve, [listener])
             with anyio.fail_after(10):
                 while not server.started:
                     await anyio.sleep(0.01)

@@ -37,6 +37,7 @@ from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
@@ -177,7 +178,7 @@ class State:
     async def changed_tool(self, before: ToolDefinition, after: ToolDefinition, server: str = "github") -> None:
         """A server has listed a tool in two ways; only the first one is accepted."""
         database = Database(self.folder)
-        store = SqliteDefinitions(database, self.thread)
+        store = SqliteDefinitions(database, self.thread, ServerTexts())
         for tool in (before, after):
             tool = replace(tool, digest=digest_of(canonical_text(tool)))
             await store.take(OWN, server, listed_definitions([tool]), accept_new=True, at=1_700_000_000.0)

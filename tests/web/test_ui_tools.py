@@ -14,6 +14,7 @@ from codemode_server.domain.tools import ToolDefinition
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
+from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.web.server_pages import key_of
 from tests.behaviour.product import Host, in_memory, office
@@ -59,7 +60,9 @@ async def listed(folder: Path, *tools: ToolDefinition, server: str = "github") -
     loaded = load(folder / "upstream.yaml")
     database, thread = Database(folder / "state"), DatabaseThread(folder / "state")
     stored = CachedListing(tools, stored_at=time.time())
-    await ListingStore(database, thread).put(server, fingerprint(loaded.settings.servers[server]), stored)
+    await ListingStore(database, thread, ServerTexts()).put(
+        server, fingerprint(loaded.settings.servers[server]), stored
+    )
     await thread.run(lambda _: None)
     thread.close()
     database.close()

@@ -128,13 +128,7 @@ class AccessTokens:
         return Identity(Principal(PrincipalId(record.principal)))
 
     def _follow(self) -> None:
-        try:
-            status = self.file.lstat()
-        except FileNotFoundError:
-            self._stamp, self._by_digest = NO_FILE, {}
-            return
-        stamp = FileStamp.of(status)
-        if stamp != self._stamp:
+        if (stamp := FileStamp.at(self.file)) != self._stamp:
             self._stamp, self._by_digest = stamp, {it.sha256: it for it in self.records()}
 
     @contextmanager

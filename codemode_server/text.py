@@ -37,7 +37,6 @@ _PLAIN = bytes(range(32, 127)) + b"\t\n"
 _CHUNK_CHARACTERS = 2**16
 """Other threads have their turn after so much of a long text: a regular expression lets nothing else run."""
 MAX_LINE_CHARACTERS = 4_000
-"""Maximum length of a line in the log or a report."""
 _UNICODE_LINE_ENDS = ("\x85", "\u2028", "\u2029")
 _LINE_ENDS = ("\r\n", "\r", *_UNICODE_LINE_ENDS)
 

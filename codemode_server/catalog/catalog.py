@@ -48,12 +48,8 @@ _STDERR_CHARACTERS = 300
 
 @dataclass(frozen=True, eq=False)
 class Tool:
-    """One tool of one server."""
-
     server: str
-    """The Python name of its server."""
     name: str
-    """Its Python name."""
     definition: ToolDefinition
     observed: Observed | None = None
     """The observations of its results at the time of this snapshot; None if results are not learned."""
@@ -78,12 +74,10 @@ class Tool:
 
     @cached_property
     def input(self) -> ToolInput:
-        """Its arguments as stubs and checks read them."""
         return tool_input(self.definition.input_schema)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """In the order of the signature."""
         return self.input.parameters
 
     @cached_property
@@ -106,12 +100,10 @@ class Tool:
 
     @cached_property
     def result_form(self) -> ResultForm:
-        """The form of its result, as far as that is known."""
         return result_form(self.definition, self.observed)
 
     @cached_property
     def schemas_digest(self) -> str:
-        """Digest of its schemas, under which its observations are stored."""
         return schemas_digest(self.definition)
 
     @cached_property
@@ -131,7 +123,6 @@ class Server:
     """The Python name: the package `servers.<name>`."""
     listing: UpstreamListing
     tools: tuple[Tool, ...]
-    """In the order of the listing."""
     openings: SharedOpenings = NO_SHARED_OPENINGS
     """Sentences with which several descriptions of its tools begin."""
     prompts: tuple[PromptDefinition, ...] = ()
@@ -233,15 +224,12 @@ class Server:
 
     @property
     def members(self) -> list[str]:
-        """Names that programs can import from it."""
         return [*(tool.name for tool in self.tools), *([self.resources.module] if self.listing.resources else [])]
 
     def has_resources_as(self, name: str) -> bool:
-        """True if programs import its resources by this name."""
         return bool(self.listing.resources) and name == self.resources.module
 
     def has_member(self, name: str) -> bool:
-        """True if programs can import this name from it."""
         return name in self.by_name or self.has_resources_as(name)
 
     def source_of(self, member: str) -> str | None:
@@ -291,7 +279,6 @@ class Catalog:
         return cls(tuple(sorted(servers, key=lambda server: server.name)))
 
     def with_observed(self, news: Mapping[ToolKey, Observed]) -> Catalog:
-        """A snapshot with these observations replaced."""
         named = {(key.upstream, key.tool) for key in news}
         changed = {key.upstream for key in news}
 

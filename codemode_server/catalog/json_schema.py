@@ -33,8 +33,6 @@ _TESTED = _ANNOTATIONS | {"type", "properties", "required"}
 
 
 class SchemaReader:
-    """Reads the parts of one root schema."""
-
     def __init__(self, root: object) -> None:
         self._root = root
         self._steps = _STEPS
@@ -64,7 +62,6 @@ def is_mere_reference(schema: object) -> bool:
 
 
 def properties_of(flat: Flat) -> dict[str, Any]:
-    """The declared properties; empty if malformed."""
     found = flat.get("properties")
     return found if isinstance(found, dict) else {}
 
@@ -190,7 +187,6 @@ def _all_properties(reader: SchemaReader, flat: Flat, depth: int) -> dict[str, A
 
 
 def _conditional(flat: Flat) -> list[Flat]:
-    """The conditional keywords of each part of a schema."""
     own = {key: flat[key] for key in _CONDITIONAL if key in flat}
     merged = flat.get(_CONDITIONS)
     return [*([own] if own else []), *(merged if isinstance(merged, list) else [])]
@@ -273,21 +269,14 @@ def _form(reader: SchemaReader, required: Set[str], properties: dict[str, Any]) 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of a tool."""
-
     name: str
-    """The Python name."""
     raw_name: str
-    """The upstream's name."""
     is_required: bool
     schema: Any
-    """Its schema; untrusted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolInput:
-    """The arguments of a tool."""
-
     schema: Flat
     """Its input schema, rewritten by `schema_dialects`."""
     members: Members
@@ -296,7 +285,6 @@ class ToolInput:
 
 
 def tool_input(input_schema: object) -> ToolInput:
-    """The arguments that an upstream's schema declares."""
     schema = readable_schema(input_schema)
     members = members_of(SchemaReader(schema), schema)
     names = parameter_names(members.schemas)

@@ -38,14 +38,11 @@ BUILTINS = frozenset(_BUILTINS.split())
 """A tool with such a name gets an underscore, since `from servers.redis import set` would shadow the builtin `set`."""
 
 STUB_NAMES = frozenset({"Any", "Literal", "NotRequired", "ToolError", "TypedDict", "tool"})
-"""Names that the generated modules import or define."""
 
 _SYMBOLS = {"<": "_lt", ">": "_gt"}  # real parameters: `StartTime<` and `StartTime>`
 
 
 class Kind(StrEnum):
-    """The kind of thing that is named; also the prefix, if a name needs one."""
-
     SERVER = "server"
     TOOL = "tool"
     PARAMETER = "arg"
@@ -59,7 +56,6 @@ _RESERVED = {
 
 
 def server_names(raw_names: Iterable[str]) -> dict[str, str]:
-    """Maps raw names to packages below `servers`."""
     return _assign(raw_names, Kind.SERVER, str.casefold)
 
 
@@ -69,7 +65,6 @@ def tool_names(raw_names: Iterable[str]) -> dict[str, str]:
 
 
 def parameter_names(raw_names: Iterable[str]) -> dict[str, str]:
-    """Maps raw names of one tool's parameters to Python names."""
     return _assign(raw_names, Kind.PARAMETER, str)
 
 

@@ -19,7 +19,6 @@ _MAX_COMPARED = 200
 _MAX_WORDS = 6
 _MIN_WORD_CHARACTERS = 3
 _SIMILARITY = 0.8
-"""Minimum similarity, by difflib, of a typing mistake."""
 _LISTED_CHARACTERS = 200
 _VERBS = {
     "read": "get list read show view search find fetch describe retrieve lookup count",
@@ -50,7 +49,6 @@ def nearest_servers(name: str, known: Iterable[str]) -> str:
 
 
 def nearest_names(name: str, known: Iterable[str]) -> str:
-    """`nearest: a, b`; empty if none is near."""
     near = _nearest(name[:_MAX_CHARACTERS], sorted(known))
     return f"nearest: {', '.join(near)}" if near else ""
 
@@ -71,7 +69,6 @@ def _kind(name: str) -> str | None:
 
 
 def is_reading_name(name: str) -> bool:
-    """True if the name of a tool says that it reads."""
     return _kind(name[:_MAX_CHARACTERS]) == "read"
 
 

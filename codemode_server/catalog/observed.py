@@ -31,9 +31,7 @@ from codemode_server.domain.tools import ToolDefinition
 from codemode_server.field_names import is_field_name, is_label
 
 MAX_BYTES = 16_384
-"""Maximum size of one tool's observations, as JSON."""
 _STEPS = 4_000
-"""Maximum number of values of one result that are read."""
 _SAMPLES = (60, 24, 10, 5)
 """Maximum number of items that are read, by the nesting depth of the list."""
 _MAP_SAMPLES = 40
@@ -50,22 +48,18 @@ class ToolKey(NamedTuple):
 
     upstream: str
     tool: str
-    """Raw names."""
     schemas: str
     """Digest of its schemas; a tool with other schemas is observed anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The results of the successful calls of one tool."""
-
     calls: int
     shape: Shape
     block_lists: int = 0
     """Number of calls whose result came as a content block for each item: the tool gives lists."""
 
     def merged(self, other: Observed) -> Observed:
-        """Both combined, bounded in size."""
         shape = shapes.settled(shapes.merge_calls(self.shape, other.shape))
         return Observed(self.calls + other.calls, shape, self.block_lists + other.block_lists)
 
@@ -112,7 +106,6 @@ def observe(arguments: Mapping[str, Any], value: Any, encoding: str, *, is_block
 
 
 def schemas_digest(definition: ToolDefinition) -> str:
-    """Digest of a tool's schemas, under which its observations are stored."""
     try:
         said = json.dumps([definition.input_schema, definition.output_schema], default=str)
     except (RecursionError, ValueError, TypeError):
@@ -121,7 +114,6 @@ def schemas_digest(definition: ToolDefinition) -> str:
 
 
 def shape_of(value: JsonValue) -> Shape:
-    """The shape of one JSON value."""
     shape = Shape()
     reading = _Reading()
     reading.add(shape, value, 0, 0)
@@ -190,8 +182,6 @@ def _without_asked_keys(shape: Shape, asked: list[_Asked], *, is_row: bool) -> S
 
 
 class _Reading:
-    """Reads one value within a budget."""
-
     def __init__(self) -> None:
         self._left = _STEPS
         self._names: set[str] = set()

@@ -36,10 +36,7 @@ _ESCAPED_UNRESERVED = re.compile("%(2[dDeE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5
 
 @dataclass(frozen=True, eq=False)
 class Resource:
-    """One resource, or a template of resources."""
-
     server: str
-    """The Python name of its server."""
     module: str
     """`resources`, or `resources_` if a tool of the server has that name."""
     name: str
@@ -64,7 +61,6 @@ class Resource:
 
     @cached_property
     def variables(self) -> tuple[str, ...]:
-        """The variables of a template."""
         return tuple(_parsed(self.uri).variable_names) if self.is_template else ()
 
     def may_give(self, uri: str, forms: tuple[str, ...]) -> bool:
@@ -85,7 +81,6 @@ class Resource:
 
     @property
     def read_line(self) -> str:
-        """The expression that reads it."""
         return f"{self.module}.read({', '.join([repr(self.name), *(f'{_argument(it)}=…' for it in self.variables)])})"
 
     @property
@@ -95,7 +90,6 @@ class Resource:
 
     @property
     def summary(self) -> str:
-        """One-line summary of the resource."""
         said = first_sentence(self.definition.description, _SUMMARY_CHARACTERS) or one_line(self.definition.title, 80)
         size = f"{self.definition.size:,} bytes" if self.definition.size is not None else ""
         it = self.definition
@@ -119,7 +113,6 @@ class Resource:
         return "\n".join([docstring("\n".join([*lines, *said])), *how]) + "\n"
 
     def as_json(self) -> dict[str, Any]:
-        """As `resources.list()` gives it to programs."""
         it = self.definition
         known = {"title": it.title, "description": it.description, "mime_type": it.mime_type, "size": it.size}
         found: dict[str, Any] = {"name": self.name, "uri": it.public_uri}
@@ -148,8 +141,6 @@ class Meant:
 
 
 class ServerResources:
-    """All resources and templates of one server."""
-
     def __init__(self, server: str, definitions: Iterable[ResourceDefinition], *, has_tool: bool) -> None:
         """`server` is its Python name; `has_tool`: whether it has a tool called `resources`, which keeps that name."""
         self.server = server

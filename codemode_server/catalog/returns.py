@@ -78,7 +78,6 @@ def return_type(
     observed: Observed | None,
     writer: TypeWriter,
 ) -> ReturnType:
-    """The type of the result as programs see it; `name` prefixes the names of classes."""
     hint = f"{name}_result"
     is_learned = observed is not None and is_vague(definition)
     shape = observed.result_shape if observed is not None and observed.calls else None

@@ -75,7 +75,6 @@ class _Rewriter:
         self._root = root
         self._nodes = _MAX_NODES
         self._doubts = 0
-        """Number of parts so far that can't be judged."""
         dialect, own_id = (root.get(key) if isinstance(root, dict) else None for key in ("$schema", "$id"))
         self._is_old = re.search(r"draft-0[3-7]", dialect) is not None if isinstance(dialect, str) else False
         self._own_id = own_id.rstrip("#") if isinstance(own_id, str) else ""
@@ -109,7 +108,6 @@ class _Rewriter:
     def _keyword(
         self, key: str, value: Any, depth: int, schema: Mapping[str, Any], *, is_part: bool
     ) -> dict[str, Any] | None:
-        """One keyword, rewritten; None if it is left out."""
         if key == "type":
             return self._type(value, depth)
         if key in ("divisibleBy", "extends"):

@@ -44,13 +44,10 @@ Scalar = str | int | bool
 
 @dataclass(frozen=True, slots=True)
 class PyType:
-    """A union of types."""
-
     names: tuple[str, ...] = ()
     literals: tuple[Scalar, ...] = ()
     is_nullable: bool = False
     classes: frozenset[str] = frozenset()
-    """The TypedDicts that `names` contains."""
 
     def __str__(self) -> str:
         parts = list(self.names)
@@ -129,12 +126,10 @@ class TypeWriter:
 
     @property
     def open_classes(self) -> frozenset[str]:
-        """The TypedDicts that explicitly allow other keys."""
         return frozenset(found.name for found in self._classes if found.comment)
 
     @property
     def class_count(self) -> int:
-        """The number of TypedDicts so far."""
         return len(self._classes)
 
     @property
@@ -156,7 +151,6 @@ class TypeWriter:
         return sources
 
     def type_of(self, schema: object, hint: str, depth: int = 0) -> PyType:
-        """The type of a schema; a TypedDict for it is named after `hint`."""
         self._nodes -= 1
         if self._nodes < 0 or depth > _MAX_DEPTH or not isinstance(schema, dict):
             return ANY
@@ -221,7 +215,6 @@ class TypeWriter:
         return PyType(names=(f"dict[str, {item}]",), classes=item.classes)
 
     def _record(self, flat: Flat, name: str, depth: int) -> PyType:
-        """A TypedDict; reuses an identical one."""
         self._names.add(name)
         members = members_of(self._reader, flat)
         fields = []
@@ -246,7 +239,6 @@ class TypeWriter:
         return self._by_content[content]
 
     def note(self, schema: object, found: PyType, limit: int) -> str:
-        """Description and constraints of a value, on one line."""
         flat = self._reader.flat(schema)
         said = one_line(flat.get("description"), limit)
         has_values = bool(found.literals) or found == PyType(is_nullable=True)

@@ -14,7 +14,6 @@ from typing import Any
 MAX_KEYS = 200
 """Maximum number of distinct keys of a dict; with more it is a map."""
 MAX_DEPTH = 12
-"""Values nested deeper are counted but not read."""
 MAX_NODES = 800
 """Maximum number of nodes of a settled shape; the deepest are dropped first."""
 
@@ -29,9 +28,7 @@ class Shape:
     floats: int = 0
     strs: int = 0
     files: int = 0
-    """Number of binary values, which programs receive as `File`."""
     unread: int = 0
-    """Number of dicts and lists that were not read."""
     lists: int = 0
     items: Shape | None = None
     """The merged shape of all items; None if all lists were empty."""
@@ -41,13 +38,11 @@ class Shape:
     others: Shape | None = None
     """The merged shape of values under keys that are data."""
     is_map: bool = False
-    """True if all keys count as data."""
     keys_vary: bool = False
     """True if the keys depend on the arguments of the call; neither keys nor their values are stored then."""
 
     @property
     def total(self) -> int:
-        """Number of values."""
         scalars = self.nulls + self.bools + self.ints + self.floats + self.strs
         return scalars + self.files + self.unread + self.lists + self.dicts
 
@@ -65,7 +60,6 @@ class Shape:
         return tuple(kind for kind, count in counts.items() if count)
 
     def is_required(self, key: str) -> bool:
-        """True if the field was in every dict."""
         return key in self.keys and self.keys[key].total >= self.dicts
 
     @property
@@ -76,7 +70,6 @@ class Shape:
         return is_seen_often and max(fields) < self.dicts and sum(fields) <= 0.6 * self.dicts * len(fields)
 
     def with_inner(self, change: Callable[[Shape], Shape]) -> Shape:
-        """A copy with changed shapes of its items and fields."""
         return replace(
             self,
             items=change(self.items) if self.items else None,
@@ -96,7 +89,6 @@ _COUNTS = {
     "lists": "l",
     "dicts": "d",
 }
-"""The counts of a shape, with their names in JSON."""
 _MESSAGE_KEYS = frozenset(
     ("error", "errors", "message", "messages", "status", "success", "ok", "code", "detail", "details", "reason")
 )
@@ -158,12 +150,10 @@ def _are_keys_data(known: dict[str, Shape], new: dict[str, Shape]) -> bool:
 
 
 def as_map(shape: Shape) -> Shape:
-    """A copy as a map, without keys."""
     return replace(with_keys_as_data(shape, shape.keys), is_map=True)
 
 
 def with_keys_as_data(shape: Shape, names: Collection[str]) -> Shape:
-    """A copy with these keys counted as data."""
     others = shape.others
     for name in names:
         others = merge_optional(others, shape.keys[name])

@@ -30,13 +30,9 @@ _FORMS = "Takes one of these forms:"
 
 @dataclass(frozen=True, slots=True)
 class Stub:
-    """The module of one tool."""
-
     source: str
     declarations: tuple[str, ...]
-    """The parameters as written in the signature, in its order."""
     returned: ReturnType
-    """The type of the result, and its origin."""
     classes: Mapping[str, tuple[tuple[str, str], ...]]
     """Key and type of the fields of each class; `?` follows a key that may be missing."""
 

@@ -22,8 +22,6 @@ MANIFEST = ".codemode-sync.json"
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """The result of one sync."""
-
     written: int
     unchanged: int
     removed: int

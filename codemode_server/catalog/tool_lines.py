@@ -18,7 +18,6 @@ _MAX_REASONS = 3
 
 
 def never_asks(_server: Server, _tool: Tool) -> bool:
-    """An `AsksFirst` without permissions."""
     return False
 
 

@@ -42,8 +42,6 @@ _RESULT = re.compile(r"/?(?:results/|x[0-9a-f]{12}(?:/|$|:))")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a folder."""
-
     name: str
     note: str = ""
     is_folder: bool = False
@@ -55,8 +53,6 @@ class Entry:
 
 
 class Shown(NamedTuple):
-    """A folder or a file as the model reads it."""
-
     path: str
     text: str
 

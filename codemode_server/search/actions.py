@@ -67,7 +67,6 @@ _ANSWERS = """
 """How well a tool of the kind in the column answers a subquery of the kind in the row; 0.5 is neutral."""
 
 _NOUN_CHANGE_PENALTY = 1.0
-"""Penalty of a tool that changes something for a query without a verb."""
 
 _POLITE_WORDS = """
     i want to need would like please can could you help me my us let s the a an for also then and of
@@ -112,7 +111,6 @@ def short_agreements(parts: Sequence[str], kinds: Kinds) -> NDArray[np.float32]:
 
 
 def is_verb(word: str) -> bool:
-    """True if a lower-case word is a verb of any kind."""
     return _kind(word) != _UNKNOWN
 
 

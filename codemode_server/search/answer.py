@@ -30,7 +30,6 @@ _RANKED_BEYOND = 20
 _SERVERS_NAMED = 20
 _NEAREST = 3
 _MAX_NAMED = 3
-"""Subqueries or servers that a message names."""
 MAX_RESULTS = 100
 _QUERY_CHARACTERS = 2_000
 _NAME = re.compile(r"\w+(?:[-.]\w+)*")
@@ -93,7 +92,6 @@ class _Search:
     """Empty: list everything."""
     detail_level: DetailLevel
     server: Server | None
-    """Only its tools."""
     is_of_skills: bool
     effect: Effect | None
     """Filter by effect: `writes` includes `destroys`, and both include tools that state no effect."""
@@ -108,7 +106,6 @@ class _Search:
 
     @property
     def filters(self) -> str:
-        """The filters in words."""
         text = [f"that {self.effect}"] if self.effect else []
         text += [f"in {self.server.name}"] if self.server else []
         text += ["in skills"] if self.is_of_skills else []

@@ -27,11 +27,8 @@ _MANY = 3
 
 @dataclass(frozen=True, slots=True)
 class ResultGroup:
-    """One result and the equivalent tools of other servers."""
-
     best: Scored
     also: tuple[Tool, ...] = ()
-    """Equivalent tools of other servers, best first."""
 
 
 class _WordSets(NamedTuple):

@@ -42,7 +42,6 @@ class Collection:
 
 
 def collections(catalog: Catalog, skills: Sequence[Skill] = ()) -> tuple[Collection, ...]:
-    """All collections, in a fixed order."""
     found = []
     for server in catalog.servers:
         name = server.raw_name if server.raw_name == server.name else f"{server.raw_name} {server.name}"
@@ -60,9 +59,7 @@ class Fields:
     summary: str
     description: str
     parameters: tuple[str, ...]
-    """Names of the parameters and of their nested properties."""
     notes: str
-    """Descriptions of the parameters."""
     values: tuple[str, ...] = ()
     """Allowed values of the parameters: what one tool can do (`start`, `restart`) is often told only there."""
 
@@ -98,13 +95,11 @@ def vector_texts(collection: Collection, fields: Fields) -> tuple[str, ...]:
 
 
 def collection_text(collection: Collection) -> str:
-    """The text of a collection for an encoder."""
     names = ", ".join(fields_name(thing) for thing in collection.things[:200])
     return f"{collection.name}: {collection.about} {names}"[:_ABOUT_CHARACTERS]
 
 
 def fields_name(thing: Findable) -> str:
-    """The raw name of a tool, or the name of a skill."""
     return thing.name if isinstance(thing, Skill) else thing.raw_name
 
 
@@ -115,7 +110,6 @@ def _is_same(one: Findable, other: Findable) -> bool:
 
 
 def _parameter_texts(schema: object) -> tuple[list[str], list[str], list[str]]:
-    """Names, descriptions and allowed values of the parameters."""
     names: list[str] = []
     descriptions: list[str] = []
     values: list[str] = []

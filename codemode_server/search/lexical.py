@@ -114,12 +114,10 @@ class _Columns:
 
     @property
     def stems(self) -> list[str]:
-        """All terms that are stems."""
         return [term for term in self._numbers if term[0] not in "=^"]
 
     @property
     def words(self) -> list[str]:
-        """All literal words of letters."""
         return [term[1:] for term in self._numbers if term[0] == "=" and len(term) > 2 and term[1:].isalpha()]
 
     def scores(self, queries: Sequence[Mapping[str, float]], related: Related) -> Scores:
@@ -152,8 +150,6 @@ _NOBODY: tuple[NDArray[np.int32], Scores] = (np.zeros(0, np.int32), np.zeros(0, 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """The index of one collection."""
-
     collection: Collection
     fields: tuple[Fields, ...]
     postings: _Postings
@@ -173,10 +169,7 @@ class Segment:
 
 
 class LexicalIndex:
-    """An immutable index of all collections."""
-
     def __init__(self, collections: Sequence[Collection] = (), before: LexicalIndex | None = None) -> None:
-        """Reuses unchanged segments of `before`."""
         old: tuple[Segment, ...] = before.segments if before else ()
         known = {segment.collection.key: segment for segment in old}
         segments: list[Segment] = []
@@ -192,7 +185,6 @@ class LexicalIndex:
         first = (np.cumsum(sizes) - sizes).tolist() if sizes else []
         self.things: tuple[Findable, ...] = tuple(thing for segment in segments for thing in segment.collection.things)
         self.segment_of: NDArray[np.int32] = np.repeat(np.arange(len(segments), dtype=np.int32), sizes)
-        """The number of the segment of each thing."""
         self._things = _Columns([segment.postings for segment in segments], first, len(self.things))
         self._spelling = Spelling(self._things.stems)
         self.kinds: Kinds = np.concatenate([np.zeros(0, np.int8), *(segment.kinds for segment in segments)])
@@ -201,7 +193,6 @@ class LexicalIndex:
 
     @property
     def words(self) -> list[str]:
-        """All words of letters in lower case."""
         return self._things.words
 
     def scores(self, queries: Sequence[str], near: Related = nothing_related) -> Scores:
@@ -218,7 +209,6 @@ class LexicalIndex:
         return self._things.scores(asked, related)
 
     def _asked(self, query: str) -> dict[str, float]:
-        """The terms of a query, with corrections for words that nothing has."""
         asked = query_terms(query)
         for term in [term for term in asked if f"={term}" in asked and not self._things.has(term)]:
             if not self._things.has(f"={term}"):
@@ -241,7 +231,6 @@ class LexicalIndex:
         return {term: _rarity(number, total) / _rarity(0, total) for term, number in having.items()}
 
     def segment_scores(self, query: str) -> Scores:
-        """The score of each segment as a whole."""
         scores: Scores = self._segments.scores([query_terms(query)], nothing_related)[0]
         return scores
 

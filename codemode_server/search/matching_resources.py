@@ -27,7 +27,6 @@ _GENERIC = frozenset(stems("read get show open list find search resource resourc
 
 
 def matching_resources(servers: Iterable[Server], query: str) -> tuple[Resource, ...]:
-    """The best matches of all these servers."""
     asked = [stem for stem in dict.fromkeys(stems(query)) if stem not in _GENERIC][:_MAX_WORDS]
     if not asked:
         return ()
@@ -37,13 +36,11 @@ def matching_resources(servers: Iterable[Server], query: str) -> tuple[Resource,
 
 
 def resource_line(resource: Resource, refusal: Refusal | None) -> str:
-    """A match as the model sees it."""
     mark = f"  [{refusal_line(refusal)}]" if refusal else ""
     return f"{resource.import_line}; {resource.read_line}.text  # {resource.summary}{mark}"
 
 
 def resource_json(resource: Resource, refusal: Refusal | None) -> dict[str, Any]:
-    """A match as programs get it."""
     return ({"unavailable": refusal_line(refusal)} if refusal else {}) | {
         "server": resource.server,
         "name": resource.name,

@@ -89,18 +89,15 @@ class RankerStack:
     def things(
         self, within: str | None = None, effect: Effect | None = None, skills: Set[Skill] | None = None
     ) -> list[Findable]:
-        """Everything that passes these filters."""
         index = self._index
         allowed = _mask(index, within, effect, skills)
         return list(index.things) if allowed is None else [index.things[at] for at in np.flatnonzero(allowed)]
 
     @property
     def size(self) -> int:
-        """The number of indexed tools and skills."""
         return len(self._index.things)
 
     def rarities(self, text: str) -> dict[str, float]:
-        """The rarity of each stem of a text, 0 to 1; 1 for a stem that nothing has."""
         return self._index.rarities(text)
 
     async def keep(self) -> None:

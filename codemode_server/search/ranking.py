@@ -36,21 +36,16 @@ _SECOND_ENCODER = 0.3
 _ACTION = 0.2
 """Weight of the agreement of verbs: lowers or raises a score by up to a tenth."""
 _SERVER = 0.2
-"""Weight of the vector similarity of the server as a whole."""
 _SERVER_WITHOUT_MEANING = 0.25
-"""Weight of the lexical score of the server, without vectors."""
 _PART_STEP = 0.001
 """Difference between the scores of the best tools of the parts of a short query."""
 _SPREAD = 0.4
 """Minimum range by which similarities are scaled: in a small set of tools all, or none, may be similar."""
 _BEYOND = 40
-"""Results beyond the limit that the usage boost may move up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One ranked result."""
-
     thing: Findable
     score: float
     """0 to about 1.3; comparable within one query only. The usage boost changes the order, not the score."""
@@ -130,7 +125,6 @@ def _with_best_of_parts(scores: Scores, of_parts: Scores) -> Scores:
 
 
 def _best(scores: Scores, limit: int) -> NDArray[np.intp]:
-    """The indices of the highest scores, best first; ties by index."""
     if len(scores) <= limit:
         return np.argsort(-scores, kind="stable")
     likely = np.flatnonzero(scores >= np.partition(scores, -limit)[-limit])

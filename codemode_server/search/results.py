@@ -52,7 +52,6 @@ class SearchResult:
     """Why a call would fail; empty if it can be called."""
     detail_level: DetailLevel
     also: tuple[Tool, ...] = ()
-    """Equivalent tools of other servers."""
     is_effect_asked: bool = False
     """True if the search had an effect filter; tools that state no effect are then marked."""
     refusal: Refusal | None = None
@@ -62,12 +61,10 @@ class SearchResult:
 
     @property
     def module(self) -> str:
-        """The module that it is imported from."""
         return f"servers.{self.thing.server}" if isinstance(self.thing, Tool) else self.thing.title
 
     @property
     def name(self) -> str:
-        """`github.create_issue`, `skills.weekly`."""
         return f"{self.thing.server}.{self.thing.name}" if isinstance(self.thing, Tool) else self.thing.title
 
     @property
@@ -97,7 +94,6 @@ class SearchResult:
 
     @property
     def alone(self) -> str:
-        """The full text of a result that is not grouped."""
         reason = self.unavailable or refusal_line(self.refusal) or (ASKS_FIRST if self.asks_first else "")
         mark = f"  [{reason}]" if reason else ""
         if self.detail_level == "name_only":
@@ -110,7 +106,6 @@ class SearchResult:
         return "\n".join(part for part in (f"# {self.thing.path}", self.thing.import_line, body) if part)
 
     def as_json(self) -> dict[str, Any]:
-        """The result for programs."""
         thing = self.thing
         record: dict[str, Any] = {
             "server": thing.server if isinstance(thing, Tool) else thing.package,
@@ -135,8 +130,6 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """The answer to one `search_tools`."""
-
     results: tuple[SearchResult, ...]
     """The best first."""
     note: str = ""
@@ -148,7 +141,6 @@ class SearchResults:
     resources: tuple[tuple[Resource, Refusal | None], ...] = ()
     """Resources and templates that match as well, the best first, each with why reading it is refused."""
     task: str = ""
-    """The query, for a starting program."""
 
     def marked(self, asks_first: Callable[[Tool], bool]) -> SearchResults:
         """The same, where the tools are marked that ask the user first."""

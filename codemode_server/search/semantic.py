@@ -94,7 +94,6 @@ class SemanticEncoder:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the encoder."""
         return self._worker.pid if self._worker else None
 
     def load(self) -> None:

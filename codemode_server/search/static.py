@@ -51,7 +51,6 @@ class StaticEncoder:
         self._tokens: Tokenizer | None = None
         self._lock = threading.Lock()
         self.name = ""
-        """Differs between tables."""
 
     def load(self) -> None:
         """Reads the table. Raises `EncoderFailed`: the file is missing or damaged."""
@@ -120,7 +119,6 @@ class Tokenizer:
         self._tokens = lru_cache(_MAX_CACHED_WORDS)(lambda word: tuple(self._of_word(word)))
 
     def of(self, text: str) -> list[int]:
-        """The tokens of a text, in order."""
         found: list[int] = []
         for word in _WORD.findall(_folded(text[:_MAX_TEXT_CHARACTERS])):
             found += self._tokens(word)
@@ -162,7 +160,6 @@ _LETTERS = re.compile(r"[a-z]{2,}")
 
 
 def _folded(text: str) -> str:
-    """Lower case, without accents, with `camelCase` split into words."""
     text = _CAMEL.sub(" ", text).lower()
     if text.isascii():
         return text
@@ -170,7 +167,6 @@ def _folded(text: str) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], bytes]:
-    """The header and the rest of the file, whose digest is in the header."""
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -32,9 +32,7 @@ MAX_TOOLS = 2_000
 MAX_BOOSTED = 3
 """Results that the boost may move up in one search, and so the number of places that a result may fall."""
 _MAX_BOOST = 0.1
-"""The strongest boost, as a share of the score."""
 _BEYOND_LIMIT = 30
-"""Results beyond the limit that may be moved up."""
 _FEW_USES, _MANY_USES = 3.0, 20.0
 """Up to the first number of uses the boost grows slowly; from the second on it no longer grows."""
 _MAX_AT_ONCE = 50
@@ -57,7 +55,6 @@ class UsageStats:
         """Replaced, never changed: searches in other threads read it."""
         self._unsaved: dict[ToolName, float] = {}
         self._boosts: tuple[LexicalIndex, dict[ToolName, Use], Scores | None] | None = None
-        """The boosts of an index by these counts."""
 
     @property
     def _is_on(self) -> bool:
@@ -70,7 +67,6 @@ class UsageStats:
             self._store.forget()
 
     def load(self) -> None:
-        """Loads the stored counts. Later calls do nothing."""
         if self._is_loaded:
             return
         self._is_loaded = True

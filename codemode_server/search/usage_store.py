@@ -11,8 +11,6 @@ MAX_USES = 40.0
 
 
 class ToolName(NamedTuple):
-    """Server and tool name as programs import them."""
-
     server: str
     tool: str
 
@@ -22,7 +20,6 @@ class Use(NamedTuple):
 
     uses: float
     at: float
-    """Seconds since 1970."""
 
     def as_of(self, now: float) -> float:
         """The number of uses, decayed to `now`; a later `at`, from a wrong clock, counts as `now`."""

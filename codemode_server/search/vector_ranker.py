@@ -85,7 +85,6 @@ class VectorRanker:
         self._encoder.close()
 
     def close(self) -> None:
-        """Ends `keep` and closes the encoder."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -123,7 +122,6 @@ class VectorRanker:
             self._vectors = VectorIndex(self._encoder, target, vectors)
 
     def _record_failure(self, error: EncoderFailed) -> None:
-        """Records a failure; logs it if it is new or final."""
         with self._changed:
             now = time.monotonic()
             self._failures = 1 if now - self._failed_at > _RESET_SECONDS else self._failures + 1
@@ -162,11 +160,8 @@ class SearchDiagnosis:
 
     level: Literal["lexical", "static", "semantic"]
     description: str
-    """Ranking method, for people."""
     is_met: bool
-    """True if it satisfies the settings."""
     problem: str = ""
-    """Why a better ranker failed, if one was tried."""
     remedy: str = ""
 
     @property

@@ -92,8 +92,6 @@ class _Part(NamedTuple):
 
 
 class VectorIndex:
-    """The vectors of one lexical index; immutable."""
-
     def __init__(self, encoder: Encoder, index: LexicalIndex, before: VectorIndex | None = None) -> None:
         """Reuses the vectors of unchanged collections from `before`, which must have the same encoder."""
         known = before.parts if before is not None else {}

@@ -20,7 +20,6 @@ _JOINED_WEIGHT = 0.6
 
 
 def query_terms(query: str) -> dict[str, float]:
-    """The terms of a query with their weights."""
     counts: dict[str, int] = {}
     found = [word for word in _words(_PLACEHOLDER.sub(" ", query)) if word not in STOP_WORDS]
     for word in found:
@@ -75,7 +74,6 @@ def terms(text: str) -> list[str]:
 
 
 def stems(text: str) -> list[str]:
-    """The stems of a text."""
     return [term for term in terms(text) if term[0] != "="]
 
 
@@ -166,11 +164,9 @@ _STOPPED = """
     used using want was we what when where which who will with would you your
 """
 STOP_WORDS = frozenset(_STOPPED.split())
-"""Words in lower case that are not indexed."""
 
 
 def synonyms(term: str) -> frozenset[str]:
-    """The synonyms of a stem; none for a literal word."""
     return _by_stem().get(term, frozenset())
 
 

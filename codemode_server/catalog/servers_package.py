@@ -77,28 +77,19 @@ class File:
         """Characters of a text, bytes of anything else; `size` is always in bytes."""
 
     @property
-    def text(self) -> str:
-        """The content as text, if it is in UTF-8."""
-
-    def json(self) -> Any:
-        """The content, read as JSON."""
-
-    def save(self, path: Any) -> Any:
-        """Write the content to a file, for instance under /workspace."""
-
-    def fetch(self) -> Any:
-        """The file of a link, with its data; in async code awaitable."""
+    def text(self) -> str: ...
+    def json(self) -> Any: ...
+    def save(self, path: Any) -> Any: ...
+    def fetch(self) -> Any: ...
 
 
 class Mapped(list[T]):
     """The results of `map` in the order of the items, None for one that failed."""
 
     errors: dict[int, Exception]
-    """By index."""
 
     @property
     def ok(self) -> list[T]:
-        """The results of those that succeeded."""
         return [value for index, value in enumerate(self) if index not in self.errors]
 
     def __await__(self) -> Generator[Any, Any, "Mapped[T]"]:
@@ -111,11 +102,8 @@ class Pages(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
     def __aiter__(self) -> AsyncIterator[Any]: ...
     def __await__(self) -> Generator[Any, Any, list[Any]]: ...
-    def first(self, count: int) -> "Pages":
-        """No more than so many."""
-
-    def by_page(self) -> "Pages":
-        """Whole results, one for each page."""
+    def first(self, count: int) -> "Pages": ...
+    def by_page(self) -> "Pages": ...
 
 
 class Tool(Protocol[P, R]):
@@ -129,11 +117,8 @@ class Tool(Protocol[P, R]):
     def raw(self) -> "Tool[P, Any]":
         """The same tool, giving its results whole, as dicts, also those that say that they are an error."""
 
-    def map(self, items: Iterable[Any], /, *, concurrency: int = 8, **common: Any) -> Mapped[R | Any]:
-        """A call for each item."""
-
-    def pages(self, *args: Any, **kwargs: Any) -> Pages:
-        """The items of all pages, for a tool with a cursor, page or offset parameter."""
+    def map(self, items: Iterable[Any], /, *, concurrency: int = 8, **common: Any) -> Mapped[R | Any]: ...
+    def pages(self, *args: Any, **kwargs: Any) -> Pages: ...
 
 
 def tool(server: str, name: str, renamed: dict[str, str] | None = None, /) -> Callable[[Callable[P, R]], Tool[P, R]]:

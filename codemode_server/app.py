@@ -109,7 +109,6 @@ class App:
         self.learning = last_run.learning
         self.learning.load()
         self.usage = UsageStats(SqliteUsageStore(self.database, self.stores.thread), self.config)
-        self.usage.load()
         self.tools = UpstreamCatalog(loaded, last_run, self.stores.audit, self._connected)
         self.pool, self.catalog = self.tools.pool, self.tools.current
         self._workspaces = partial(Workspace, self.state_folder)
@@ -119,7 +118,13 @@ class App:
         self.workflows = Workflows(Path(settings.state.workflows))
         self.refusals = Refusals(self.config, self.tools.definitions.refusal)
         self.search = LiveSearch(
-            self.config, self.tools, self.refusals, self.skills, self.workflows, self.usage, self.stores.vectors
+            self.config,
+            self.tools,
+            self.refusals,
+            self.skills,
+            self.workflows,
+            self.usage.usage_boost,
+            self.stores.vectors,
         )
         self.artifacts = ArtifactStore(
             self.state_folder / "kept",

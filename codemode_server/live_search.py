@@ -13,9 +13,8 @@ from codemode_server.executions.skills.library import SkillLibrary
 from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.ranker_stack import RankerStack
+from codemode_server.search.ranker_stack import RankerStack, UsageBoost
 from codemode_server.search.results import SearchResults
-from codemode_server.search.usage_stats import UsageStats
 from codemode_server.search.vector_ranker import vector_rankers
 from codemode_server.storage.vector_store import SqliteVectorCache
 from codemode_server.upstream_catalog import UpstreamCatalog
@@ -35,19 +34,18 @@ class LiveSearch:
         refusals: Refusals,
         skills: SkillLibrary,
         workflows: Workflows,
-        usage: UsageStats,
+        usage_boost: UsageBoost,
         vectors: SqliteVectorCache,
     ) -> None:
         self._tools = tools
         self._refusals = refusals
         self._skills = skills
         self._workflows = workflows
-        self._usage = usage
         self._indexing = anyio.Lock()
         self._indexed: tuple[Catalog, list[Skill]] | None = None
         self._seen: dict[Owner, frozenset[Skill]] = {}
         """The skills of the sessions that searched last; all are indexed, and each session finds its own."""
-        self.stack = RankerStack(vector_rankers(config.settings.search, vectors), usage.usage_boost)
+        self.stack = RankerStack(vector_rankers(config.settings.search, vectors), usage_boost)
 
     async def search(
         self, context: RequestContext, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
@@ -65,7 +63,6 @@ class LiveSearch:
 
     async def _ready(self, owner: Owner | None = None) -> None:
         """Index the current catalog and use, and the skills of a session, off the event loop."""
-        self._usage.load()
         async with self._indexing:
             catalog = self._tools.current()
             if owner is not None:

@@ -50,11 +50,14 @@ class UsageStats:
         self._store = store
         self._config = config or LiveConfig()
         self._now = now
-        self._is_loaded = False
         self._known: dict[ToolName, Use] = {}
         """Replaced, never changed: searches in other threads read it."""
         self._unsaved: dict[ToolName, float] = {}
         self._boosts: tuple[LexicalIndex, dict[ToolName, Use], Scores | None] | None = None
+        if self._is_on:
+            self._known = store.load()
+        else:
+            store.forget()
 
     @property
     def _is_on(self) -> bool:
@@ -66,20 +69,10 @@ class UsageStats:
             self._known, self._unsaved = {}, {}
             self._store.forget()
 
-    def load(self) -> None:
-        if self._is_loaded:
-            return
-        self._is_loaded = True
-        if self._is_on:
-            self._known = self._store.load()
-        else:
-            self._store.forget()
-
     def used(self, tools: Iterable[ToolName]) -> None:
         """Records the tools that answered an execution; each counts once."""
         if not self._is_on:
             return
-        self.load()
         now, totals = self._now(), dict[ToolName, Use]()
         for name in islice(dict.fromkeys(tools), _MAX_AT_ONCE):
             self._unsaved[name] = self._unsaved.get(name, 0.0) + 1

@@ -42,9 +42,7 @@ def store_in(folder: Path) -> SqliteUsageStore:
 
 
 def usage_in(folder: Path, clock: Clock | None = None) -> UsageStats:
-    usage = UsageStats(store_in(folder), now=clock or Clock())
-    usage.load()
-    return usage
+    return UsageStats(store_in(folder), now=clock or Clock())
 
 
 def index_of(**servers: Sequence[tuple[str, str]]) -> tuple[Catalog, LexicalIndex]:
@@ -163,7 +161,6 @@ class TestKeeping:
         off = LiveConfig(Settings(search=SearchSettings(habits=False)))
         thread = DatabaseThread(tmp_path)
         usage = UsageStats(SqliteUsageStore(Database(tmp_path), thread), off)
-        usage.load()
         use(usage, "beta.list_issues", times=10)
         await usage.save()
         thread.close()

@@ -95,17 +95,6 @@ async def test_a_call_is_sent_after_the_hosts_user_has_approved_it(app: App, era
     assert "elicitation, for this call" in (settled.reason or "")
 
 
-@BOTH_ERAS
-async def test_a_refused_call_is_not_sent_and_the_program_can_handle_it(app: App, era: str) -> None:
-    person = Person(contents=[{"answer": NO, "reason": "wrong\nrepo"}, {"answer": ONCE}])
-    code = f"{CREATE}try:\n    {create('one')}\nexcept Exception as error:\n    print(error)\n{create('two')}"
-    async with connected(app, person, era) as it:
-        answer = await it.host.run(code)
-        assert answer.value["number"] == 1
-        assert "github.create_issue is not permitted: the user refused it: wrong repo" in answer.content["stdout"]
-        assert titles(it.host) == ["two"], "the control: the next one was approved"
-
-
 async def test_a_host_that_can_not_ask_waits_for_another_way_while_other_calls_go_on(tmp_path: Path) -> None:
     """And no limit of time ends the program meanwhile."""
     code = f"""

@@ -219,31 +219,6 @@ async def test_a_write_with_other_arguments_is_asked_about_and_not_sent_if_refus
     assert shared.diary() == []
 
 
-async def test_a_denied_call_is_denied_and_one_that_would_be_asked_about_is_marked(tmp_path: Path) -> None:
-    rules = [{"deny": "diary/write_and_fail"}, {"ask": "tracker/comment"}]
-    async with product(tmp_path, permissions={"rules": rules}) as one:
-        code = """
-from codemode import ToolError
-from servers import diary
-try:
-    getattr(diary, 'write_and_fail')(text='a')
-except ToolError as error:
-    print(error)
-comment(issue=1, text='b')
-write(text='c')"""
-        dry = await one.dry(code)
-        calls = {it["tool"]: it for it in dry.content["plan"]["calls"]}
-        assert "diary.write_and_fail is not permitted" in dry.text
-        assert calls["diary.write_and_fail"]["denied"]
-        assert calls["tracker.comment"]["asks"]
-        assert "asks" not in calls["diary.write"]
-        assert await one.unanswered() == []
-        assert one.tracker() == []
-        _, asked = await one.apply_answering(dry, True)
-        assert "plan" not in asked[0].question.reason
-        assert one.tracker() == [["comment", 1, "b"]]
-
-
 async def test_the_workspace_is_a_copy_that_is_thrown_away(shared: DryProduct) -> None:
     await shared.host.run(
         "import os\nopen('/workspace/kept', 'w').write('old')\nos.makedirs('/workspace/folder', exist_ok=True)"

@@ -128,18 +128,6 @@ async def test_a_file_that_is_empty_for_a_moment_while_it_is_written_is_not_read
         await _assert_silence(news)
 
 
-async def test_an_edit_that_leaves_a_protected_server_unprotected_is_a_mistake(folder: Folder) -> None:
-    protected = "servers: {crm: {command: x}}\nprivacy: {servers: {crm: tokens}}"
-    file = folder.write("upstream.yaml", protected)
-    async with watching(file, since=load(file, environ={})) as news:
-        folder.write("upstream.yaml", protected.replace("{crm: {command", "{crm2: {command"))
-        told = await _next(news)
-        assert isinstance(told, SettingsError)
-        assert "privacy.servers.crm: protects nothing, since no server has this name; did you mean 'crm2'?" in str(told)
-        folder.write("upstream.yaml", protected.replace("crm:", "crm2:"))
-        assert await _names(news) == ["crm2"], "control"
-
-
 async def test_an_edit_that_shows_a_fault_of_ours_is_a_mistake_in_the_file(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,8 +89,6 @@ def enveloped(name: str, value: Any) -> dict[str, Any]:
 LEGACY: dict[str, list[Line]] = {
     "a call at once": [initialize(), CALL],
     "all at once": [initialize(), INITIALIZED, request(7, "ping"), LIST, CALL],
-    "the list before the notification": [initialize(), LIST, CALL],
-    "no handshake": [LIST, initialize(5)],
     "not JSON at first": [b"{oops\n", initialize(), LIST],
     "not JSON later": [initialize(), b"{oops\n", LIST],
     "not UTF-8": [encoded(client(name="X")).replace(b"X", b"\xff"), LIST],
@@ -100,15 +98,11 @@ LEGACY: dict[str, list[Line]] = {
     "a batch": [json.dumps([initialize(), LIST]).encode() + b"\n", initialize()],
     "an unknown method at first": [request(7, "nonsense/x"), initialize(), LIST],
     "another version": [initialize(protocolVersion="1999-01-01"), LIST],
-    "no client": [initialize(clientInfo=None), LIST],
     "ids that are strings": [initialize("a"), request("", "ping"), request("b", "tools/list")],
-    "ids that are large or negative": [initialize(-1), request(10**30, "tools/list")],
     "ids that are used again": [initialize(0), INITIALIZED, request(0, "ping"), request(0, "tools/list")],
     "an id that is a float": [initialize(1.0), initialize(1.5), LIST],
     "an id that can't be written": [CURSED_ID, initialize(), CURSED_ID, LIST],
-    "two handshakes of one id": [initialize(1), initialize(1), LIST],
     "a notification at first": [INITIALIZED, initialize(), LIST],
-    "a notification with an id": [initialize(), INITIALIZED | {"id": 9}, LIST],
     "a cancellation of what is answered": [initialize(), INITIALIZED, LIST, CANCELLED, CALL],
     "parameters that are a list": [initialize(), LIST | {"params": []}],
     "all lists": [initialize(), *LISTS, LIST, *LISTS],
@@ -120,8 +114,6 @@ LEGACY: dict[str, list[Line]] = {
     "metadata that is no object": [initialize(), request(2, "tools/list", _meta="x")],
     "a wrong progress token": [initialize(), request(2, "tools/list", _meta={"progressToken": 1.5})],
     "every capability": [capable(**EVERY_CAPABILITY), LIST],
-    "a wrong capability": [capable(roots=5), LIST],
-    "more fields in the handshake": [initialize(foo=[1]), LIST],
     "an answer and a request in one": [initialize() | {"error": {"code": 1, "message": "x"}}, initialize(5), LIST],
     "an answer at first": [{"jsonrpc": "2.0", "id": 1, "result": {}}, initialize(4), LIST],
     "the newest protocol after an older one": [initialize(), modern(2, "tools/list"), modern(7, "server/discover")],
@@ -129,13 +121,9 @@ LEGACY: dict[str, list[Line]] = {
 }
 MODERN: dict[str, list[Line]] = {
     "a call at once": [modern(3, "tools/call", name="list_dir", arguments={})],
-    "the list at once": [modern(2, "tools/list")],
-    "a notification at first": [INITIALIZED, modern(1, "server/discover"), modern(2, "tools/list")],
     "all lists": [*MODERN_LISTS, modern(2, "tools/list"), *MODERN_LISTS],
-    "a cursor": [modern(2, "tools/list", cursor="x")],
     "another version": [enveloped("protocolVersion", "2027-01-01"), modern(2, "tools/list")],
     "no client": [enveloped("clientInfo", None), modern(2, "tools/list")],
-    "a wrong client": [enveloped("clientInfo", {"name": 5}), modern(2, "tools/list")],
     "a wrong capability": [enveloped("clientCapabilities", {"roots": 5}), modern(2, "tools/list")],
     "metadata": [modern(1, "server/discover", {"progressToken": 1}), modern(2, "tools/list", {"a/b": 1})],
     "a subscription": [listen(1, toolsListChanged=True, promptsListChanged=False), modern(2, "tools/list")],
@@ -147,10 +135,8 @@ MODERN: dict[str, list[Line]] = {
 CHANGES = listen("listen:0", toolsListChanged=True, promptsListChanged=True, resourcesListChanged=True)
 USUAL: dict[str, list[Line]] = {
     "an older protocol": [client(title="a"), INITIALIZED, request(7, "ping"), LIST],
-    "with capabilities": [capable(**EVERY_CAPABILITY), INITIALIZED, LIST],
     "all lists": [initialize(), INITIALIZED, *LISTS, LIST],
     "with progress tokens": [initialize(_meta={"progressToken": 0}), INITIALIZED, LIST],
-    "without parameters": [initialize("a"), INITIALIZED, {"jsonrpc": "2.0", "id": "b", "method": "tools/list"}],
     "the newest protocol": [modern(1, "server/discover"), modern(2, "tools/list", {"progressToken": 1})],
     "Claude Code": [
         modern("a", "server/discover"),

@@ -189,19 +189,6 @@ async def test_output_up_to_its_limit_is_not_called_the_whole(tmp_path: Path) ->
     assert "the whole output" not in answer.text
 
 
-HOSTILE = "\x1b[31mred\x1b[0m\x07 \u202egnp.exe\u200b \ud800 \x9b31m \U000e0041"
-
-
-async def test_no_escape_or_invisible_character_reaches_the_model(tmp_path: Path) -> None:
-    answer = await run(
-        tmp_path,
-        f"import sys\nbad = {HOSTILE!r}\nprint(bad)\nsys.stderr.write(ascii(bad) and bad)\nraise ValueError(bad)",
-    )
-    for text in (answer.text, answer.content["stdout"], answer.content["stderr"], answer.error["message"]):
-        assert [it for it in text if not it.isprintable() and it != "\n"] == []
-        assert "red gnp.exe" in text
-
-
 async def test_a_failed_program_says_which_calls_have_happened_and_with_what(tmp_path: Path) -> None:
     answer = await run(
         tmp_path, "from servers.github import create_issue, boom\ncreate_issue(owner='a', repo='b', title='c')\nboom()"
@@ -320,16 +307,6 @@ async def test_among_many_calls_of_a_failed_program_those_that_may_write_stand_f
         *(f'- github.list_issues(repo="{seq}") succeeded: a text' for seq in (6, 7, 8, 9)),
         "- github.list_issues x5 succeeded: each like a text",
     ], "control: of reads alone the last ones are listed"
-
-
-async def test_many_writes_are_counted_and_the_last_listed() -> None:
-    """Also one whose server was lost: the connection may have ended while the call was on its way."""
-    lost = replace(written(200), status=CallStatus.UNKNOWN, error="the connection ended during the call")
-    *last, unknown, group, reads = calls_told([*map(written, range(100, 200)), lost, looked(201)])
-    assert last == [f'- github.write_file(path="{seq}.txt", content="x") succeeded' for seq in range(193, 200)]
-    assert unknown.endswith('content="x") unknown: the connection ended during the call')
-    assert group == "- github.write_file x93 succeeded"
-    assert reads == '- github.list_issues(repo="201") succeeded: a text'
 
 
 async def test_failed_calls_whose_errors_the_program_has_shown_are_named_once() -> None:

@@ -48,12 +48,6 @@ def test_a_success_holds_for_good_and_a_failure_for_a_day() -> None:
     assert recall("fails", now=lambda: 900.0) is None, "from the future, so the clock was wrong"
 
 
-def test_a_matter_of_the_moment_is_never_remembered(cache: Path) -> None:
-    remember("a", SandboxUnavailable("the disk is full", is_temporary=True))
-    assert recall("a") is None
-    assert not cache.exists()
-
-
 @pytest.mark.skipif(os.name != "posix", reason="owners and modes are of POSIX")
 def test_a_file_that_others_may_have_written_is_no_verdict(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remember("a", WORKS)

@@ -11,7 +11,7 @@ import pytest
 
 from codemode_server.sandbox.contract import Ending
 from tests.programs import PROGRAMS
-from tests.sandbox.lab import Lab, Tools, cases
+from tests.sandbox.lab import Lab, cases
 from tests.tables import rows, tables
 
 TABLES = tables(__file__)
@@ -172,10 +172,3 @@ async def test_recursion_in_the_library_ends_the_program_with_a_reason(lab: Lab,
     assert outcome.error is not None
     assert outcome.error.message
     assert await lab.value("6 * 7") == 42
-
-
-@pytest.mark.portable
-async def test_an_error_in_a_skill_shows_the_skills_line(lab: Lab) -> None:
-    error = await lab.failure("from skills.triage import broken\nbroken()", Tools())
-    assert error.line == 2
-    assert "raise ValueError('in a skill')" in error.traceback

@@ -138,24 +138,6 @@ async def test_a_program_of_a_later_session_loads_what_one_saved(lab: Lab) -> No
     assert list(json.loads(text)) == ["step", "last_task", "context", "timestamp"]
 
 
-@pytest.mark.portable
-async def test_the_last_checkpoint_counts_and_leaves_one_file(lab: Lab) -> None:
-    code = (
-        "import os\nfor n in range(3): checkpoint.save(step=n)\n"
-        "(checkpoint.load()['step'], os.listdir('/workspace/state'))"
-    )
-    assert await lab.value(IMPORT + code) == [2, ["checkpoint.json"]]
-
-
-@pytest.mark.portable
-async def test_results_of_tools_are_saved_as_what_they_hold(lab: Lab) -> None:
-    code = (
-        "from servers.github import list_issues\nfrom codemode import checkpoint\n"
-        "checkpoint.save('listed', list_issues(repo='a'))\ncheckpoint.load()['context'][0]['title']"
-    )
-    assert await lab.value(code) == "a"
-
-
 REFUSED = {
     "{'done': 3}": "TypeError: checkpoint.save(step, context): step says what is done; give this dict as context=",
     "step=1, context={'rows': [object()]}": "TypeError: checkpoint.save: context is no JSON: object has no form",

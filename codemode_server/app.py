@@ -79,13 +79,9 @@ class App:
     def __init__(
         self, loaded: LoadedSettings, last_run: LastRun | None = None, *, has_mcp_tracing: bool = True
     ) -> None:
-        """Reads the database, so call it in a thread; `last_run` is what was read from it before.
-
-        Raises:
-            JournalUnavailable: the database can't be used.
-            SettingsError: a guardrail can't be loaded.
-            NotPrivate: another user could have made a folder of the state.
-        """
+        """Reads the database, so call it in a thread; `last_run` is what was read from it before. Raises
+        `JournalUnavailable`: the database can't be used; `SettingsError`: a guardrail can't be loaded; `NotPrivate`:
+        another user could have made a folder of the state."""
         last_run = last_run or LastRun.read(loaded)
         settings = loaded.settings
         self.state_folder = state_folder(settings)

@@ -28,12 +28,8 @@ def token_file() -> Path:
 
 
 def token(*, is_new: bool = False) -> str:
-    """The token, made now if there is none or a new one is asked for.
-
-    Raises:
-        SettingsError: it can't be read or written, or others could read it.
-        NotPrivate: somebody else could have put it there.
-    """
+    """The token, made now if there is none or a new one is asked for. Raises `SettingsError`: it can't be read or
+    written, or others could read it; `NotPrivate`: somebody else could have put it there."""
     file = token_file()
     try:
         private_folder(file.parent, "$XDG_DATA_HOME")

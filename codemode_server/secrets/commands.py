@@ -34,11 +34,8 @@ _POLL_S = 0.01
 
 
 async def output_of(command: str, *, env: Mapping[str, str], cwd: Path, seconds: float = COMMAND_S) -> str:
-    """Output of the command, without white space around it.
-
-    Raises:
-        SecretUnavailable: it could not be started, failed, took too long, or printed nothing, too much or no text.
-    """
+    """Output of the command, without white space around it. Raises `SecretUnavailable`: it could not be started,
+    failed, took too long, or printed nothing, too much or no text."""
     words = words_of(command)
     shown, reaper = repr(words[0]), Reaper()
     reaper.start()
@@ -69,11 +66,8 @@ async def output_of(command: str, *, env: Mapping[str, str], cwd: Path, seconds:
 
 def words_of(command: str) -> list[str]:
     """The program and its arguments, as a shell would split them; `~` begins the path of a program. On Windows, where
-    paths have backslashes, only double quotes join words.
-
-    Raises:
-        SecretUnavailable: a quote is not closed, or there is nothing.
-    """
+    paths have backslashes, only double quotes join words. Raises `SecretUnavailable`: a quote is not closed, or there
+    is nothing."""
     try:
         words = _words_on_windows(command) if sys.platform == "win32" else shlex.split(command)
     except ValueError:

@@ -74,11 +74,8 @@ class Resolver:
                 self._known.update(zip(commands, threads.map(self._run, commands), strict=True))
 
     def value(self, reference: Reference) -> str | None:
-        """The value that a reference stands for; None if it stays as it is written.
-
-        Raises:
-            SecretUnavailable: there is none, or it can't be read; the message names the remedy.
-        """
+        """The value that a reference stands for; None if it stays as it is written. Raises `SecretUnavailable`: there
+        is none, or it can't be read; the message names the remedy."""
         if not (self._may_read if reference.kind == "keyring" else self._may_run):
             return None
         self.prepare([reference])

@@ -34,11 +34,7 @@ def remedy(name: str) -> str:
 
 
 def encoded(value: str) -> bytes:
-    """The value as it is stored.
-
-    Raises:
-        SecretUnavailable: it is too long, or no text.
-    """
+    """The value as it is stored. Raises `SecretUnavailable`: it is too long, or no text."""
     try:
         data = value.encode()
     except UnicodeEncodeError:
@@ -59,11 +55,7 @@ def retry_file() -> Path:
 
 
 def notify(file: Path) -> None:
-    """Have running products read their configuration again.
-
-    Raises:
-        OSError: the file can't be written.
-        NotPrivate: somebody else could write it.
-    """
+    """Have running products read their configuration again. Raises `OSError`: the file can't be written; `NotPrivate`:
+    somebody else could write it."""
     private_folder(file.parent, "$XDG_DATA_HOME", is_readable=True)
     replace_private(file, b"")

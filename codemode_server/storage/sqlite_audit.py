@@ -67,11 +67,8 @@ class SqliteAudit:
     async def rows(
         self, principal: Principal, *, execution_id: ExecutionId | None = None, after: int = 0, limit: int = 1_000
     ) -> Sequence[AuditRow]:
-        """The principal's rows in order, from the one after number `after`, with all that was queued before.
-
-        Raises:
-            AuditUnavailable: the store can't be read.
-        """
+        """The principal's rows in order, from the one after number `after`, with all that was queued before. Raises
+        `AuditUnavailable`: the store can't be read."""
         return await self._rows("number > ?", after, principal, execution_id, "number", limit)
 
     async def verified(self) -> tuple[int | None, int]:

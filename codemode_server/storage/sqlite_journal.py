@@ -86,11 +86,8 @@ class SqliteJournal:
         """Why an outcome of a running execution could not be written."""
 
     async def begin_execution(self, record: ExecutionRecord, *, repeat: Repeat | None = None) -> None:
-        """Returns once the record survives the death of the process. `repeat`: of a program that can run again.
-
-        Raises:
-            MetaToolError: another execution applies the same dry run.
-        """
+        """Returns once the record survives the death of the process. `repeat`: of a program that can run again. Raises
+        `MetaToolError`: another execution applies the same dry run."""
         owner = self._ownership.name() if self._ownership else None
         self._bytes[record.execution_id] = _ROW_BYTES + len(record.code or "")
 

@@ -87,12 +87,8 @@ class SqliteSources:
         return self._forgotten.take()
 
     async def forget(self, holders: Sequence[Holder]) -> None:
-        """Forget what these have read, here and in every running product.
-
-        Raises:
-            JournalUnavailable: it can't be deleted.
-            OSError: running products can't be notified.
-        """
+        """Forget what these have read, here and in every running product. Raises `JournalUnavailable`: it can't be
+        deleted; `OSError`: running products can't be notified."""
 
         def delete(connection: sqlite3.Connection) -> None:
             connection.executemany("DELETE FROM flow_sources WHERE (principal, holder) = (?, ?)", holders)
@@ -102,20 +98,14 @@ class SqliteSources:
         self._forgotten.note(holders)
 
     async def of_session(self, holder: Holder) -> Sequence[Source]:
-        """Sources that a session is known to have read, in any product on the same store.
-
-        Raises:
-            JournalUnavailable: the store can't be used.
-        """
+        """Sources that a session is known to have read, in any product on the same store. Raises `JournalUnavailable`:
+        the store can't be used."""
         statement = f"SELECT {_COLUMNS} FROM flow_sources WHERE (principal, holder) = (?, ?) ORDER BY at"  # noqa: S608
         return [_source(row, holder[1]) for row in await self._thread.rows(statement, holder)]
 
     def shared_with(self, holder: Holder) -> Sequence[tuple[Holder, Source]]:
         """The sources that products on the same store have read under this name, or may have written to its /workspace.
-
-        Raises:
-            JournalUnavailable: the store can't be used.
-        """
+        Raises `JournalUnavailable`: the store can't be used."""
         principal, run = holder[0], self._ownership.name() or ""
         with self._database.use() as connection:
             rows = connection.execute(

@@ -70,13 +70,9 @@ class SqliteTokens:
     async def tokens_for(
         self, principal: PrincipalId, values: Sequence[PersonalValue], server: str = ""
     ) -> Sequence[str]:
-        """The token of each value; a value that has none gets one. A token is never used for another value.
-
-        Raises:
-            TokensFull: the server may not get so many; none was made, unless others got some at
-                the same time.
-            JournalUnavailable: the store can't be used.
-        """
+        """The token of each value; a value that has none gets one. A token is never used for another value. Raises
+        `TokensFull`: the server may not get so many; none was made, unless others got some at the same time;
+        `JournalUnavailable`: the store can't be used."""
         now, limits = self._clock(), self._limits()
         lookups = await run_sized(len(values) > _FEW, self._lookups, principal, values)
         keyed: dict[bytes, PersonalValue] = {}

@@ -16,12 +16,8 @@ from codemode_server.web.site import ENTRANCE, Admission, Site
 
 @asynccontextmanager
 async def serving(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
-    """Serve the pages until this is left; gives the address that admits one browser.
-
-    Raises:
-        OSError: the port is taken.
-        JournalUnavailable: the record can't be used.
-    """
+    """Serve the pages until this is left; gives the address that admits one browser. Raises `OSError`: the port is
+    taken; `JournalUnavailable`: the record can't be used."""
     records, admission = Records(loaded), Admission()
     try:
         site = Site(records, admission)

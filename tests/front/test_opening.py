@@ -118,7 +118,7 @@ import sys, threading
 log = open(sys.argv.pop(1), "a", buffering=1)
 def hook(event, arguments):
     watched = {"open": "upstream.yaml", "sqlite3.connect": "codemode.db"}.get(event)
-    if watched and str(arguments[0]).endswith(watched):
+    if watched and str(arguments[0]).endswith(watched) and arguments[1:2] != (None,):  # `os.open` in `open`
         is_main = threading.current_thread() is threading.main_thread()
         print(str(arguments[0]).rpartition("/")[2], "the event loop" if is_main else "a thread", sep=" in ", file=log)
 sys.addaudithook(hook)

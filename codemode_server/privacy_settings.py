@@ -32,6 +32,9 @@ class DetectionFields(Section):
     case."""
     thresholds: dict[KindName, Annotated[float, Field(ge=0)]] = Field(default={})
     """Minimum confidence by kind; 0.6 if it is not here. Above 1 turns a kind off."""
+    release: dict[Glob, tuple[KindName, ...]] = Field(default={})
+    """Kinds of personal data whose values tools receive, by glob `server/tool` or `server`: `{"crm": [email, name]}`.
+    `"*"` as a kind stands for all. What several globs release adds up."""
 
     @field_validator("patterns")
     @classmethod
@@ -50,11 +53,13 @@ class DetectionFields(Section):
         """All kinds that can be found."""
         return frozenset({*Kind, *self.patterns})
 
-    def check_kinds(self, names: set[str]) -> None:
-        """Raises ValueError if one of these is no kind."""
-        for name in sorted(names - {ALL_KINDS}):
+    @model_validator(mode="after")
+    def _kinds_are_known(self) -> Self:
+        named = {*self.thresholds, *self.fields, *(kind for kinds in self.release.values() for kind in kinds)}
+        for name in sorted(named - {ALL_KINDS}):
             if name not in self.kinds:
                 raise ValueError(f"there is no kind {name!r}; the kinds are {', '.join(sorted(self.kinds))}")
+        return self
 
 
 class PrivacySettings(DetectionFields):
@@ -65,9 +70,6 @@ class PrivacySettings(DetectionFields):
     """The protection of personal data in results, by glob over the names of servers; the first that matches decides.
     `tokens`: programs and the model see tokens in place of it; `block`: a result with any is refused; `values`:
     nothing, as for servers that no glob matches. A name that no server has is an error, unless it says `values`."""
-    release: dict[Glob, tuple[KindName, ...]] = Field(default={})
-    """Kinds of personal data that tools receive in place of tokens, by glob `server/tool` or `server`: `{"crm": [email,
-    name]}`. `"*"` as a kind stands for all. What several globs release adds up."""
     on_release: Literal["deny", "ask"] = "deny"
     """The decision on a call with a token whose value its tool may not receive. `ask`: a person is asked, who sees the
     values."""
@@ -98,11 +100,6 @@ class PrivacySettings(DetectionFields):
         if text is not None:
             seconds_of(text)
         return text
-
-    @model_validator(mode="after")
-    def _kinds_are_known(self) -> Self:
-        self.check_kinds({*self.thresholds, *self.fields, *(kind for kinds in self.release.values() for kind in kinds)})
-        return self
 
     @property
     def is_on(self) -> bool:

@@ -34,7 +34,7 @@ class PrivateCipher:
 
     def __init__(self, path: Path, title: str, lost: str, unavailable: type[CodemodeError]) -> None:
         """`path` is the file of the key. For messages: `title` is what the key is called, and `lost` what can't be read
-        without it. `unavailable` is raised where the key can't be used."""
+        without it. `unavailable` is raised by all methods where the key can't be used."""
         self.path = path
         self._title = title
         self._lost = lost
@@ -43,11 +43,7 @@ class PrivateCipher:
         self._loaded: tuple[bytes, AESGCM, bytes] | None = None
 
     def encrypt(self, data: bytes, place: str) -> bytes:
-        """Encrypt a value. `place` names where it is stored; `decrypt` needs the same.
-
-        Raises:
-            CodemodeError: the one for a key that can't be read or made.
-        """
+        """Encrypt a value. `place` names where it is stored; `decrypt` needs the same."""
         key_id, cipher, _ = self._key()
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return _FORMAT + key_id + nonce + cipher.encrypt(nonce, data, _encoded(place))
@@ -57,7 +53,6 @@ class PrivateCipher:
 
         Raises:
             ValueUnreadable: the key is another one, or the value was changed.
-            CodemodeError: the one for a key that can't be read or made.
         """
         from cryptography.exceptions import InvalidTag
 
@@ -74,11 +69,7 @@ class PrivateCipher:
             raise ValueUnreadable("it was changed after it was recorded") from None
 
     def fingerprint(self, data: bytes, purpose: str) -> bytes:
-        """The same bytes for the same data and purpose, which tell nothing about the data to whoever lacks the key.
-
-        Raises:
-            CodemodeError: the one for a key that can't be read or made.
-        """
+        """The same bytes for the same data and purpose, which tell nothing about the data to whoever lacks the key."""
         _, _, secret = self._key()
         own = hmac.digest(secret, _encoded(f"fingerprint/{purpose}"), "sha256")
         return hmac.digest(own, data, "sha256")

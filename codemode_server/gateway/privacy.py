@@ -68,7 +68,7 @@ _LOST_AT_CUT = 200
 
 class CallPrivacy:
     """Built once; holds the detection, and no state of any call. Nothing of the detection is imported before a call
-    that is protected."""
+    that is protected. What asks for tokens raises `JournalUnavailable` if their store can't be used."""
 
     def __init__(self, config: LiveConfig, tokens: TokenMap | None = None) -> None:
         """Without `tokens`, calls of protected servers are refused."""
@@ -97,20 +97,12 @@ class CallPrivacy:
         return tokens.values_of(owner)
 
     async def refresh(self, principal: Principal) -> None:
-        """Have `values_of` know what other products have found, and the person has forgotten.
-
-        Raises:
-            JournalUnavailable: the store can't be used.
-        """
+        """Have `values_of` know what other products have found, and the person has forgotten."""
         if (tokens := self._map) is not None:
             await tokens.refresh(principal.principal_id)
 
     async def release(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Release | None:
-        """The tokens in the arguments of a call with their values; None if there are none.
-
-        Raises:
-            JournalUnavailable: the store of the tokens can't be used.
-        """
+        """The tokens in the arguments of a call with their values; None if there are none."""
         if (tokens := self._map) is None or isinstance(target, ResourceTarget):  # a token in a URI is no value
             return None
         has_many = is_large(arguments)
@@ -145,7 +137,6 @@ class CallPrivacy:
 
         Raises:
             CallRefused: the person has forgotten a token meanwhile.
-            JournalUnavailable: the store of the tokens can't be used.
         """
         if (tokens := self._map) is None or decided is None:
             return arguments

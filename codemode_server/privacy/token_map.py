@@ -31,7 +31,7 @@ _FEW = 200
 
 
 class TokenMap:
-    """Used on the event loop."""
+    """Used on the event loop. What asks the store raises `JournalUnavailable` if that can't be used."""
 
     def __init__(self, store: SqliteTokens) -> None:
         self._store = store
@@ -53,11 +53,7 @@ class TokenMap:
         return EveryValue(tuple(self._texts.values()))
 
     async def refresh(self, principal: PrincipalId) -> None:
-        """Take over what other products and the command line have changed.
-
-        Raises:
-            JournalUnavailable: the store can't be used.
-        """
+        """Take over what other products and the command line have changed."""
         texts = self.texts_of(principal)
         async with self._refreshing.setdefault(principal, anyio.Lock()):
             changes = await self._store.changes(principal, texts.last_change)
@@ -77,7 +73,6 @@ class TokenMap:
 
         Raises:
             TokensFull: the server may not get so many.
-            JournalUnavailable: the store can't be used.
         """
         numbers = frozenset((one.kind, one.value) for one in found if one.is_number)
         different = dict.fromkeys((one.kind, one.value) for one in found)
@@ -87,11 +82,7 @@ class TokenMap:
         return dict(zip(different, tokens, strict=True))
 
     async def find(self, principal: PrincipalId, tokens: Collection[str]) -> dict[str, KnownToken]:
-        """Those of these tokens that the principal has or had, as the store has them now.
-
-        Raises:
-            JournalUnavailable: the store can't be used.
-        """
+        """Those of these tokens that the principal has or had, as the store has them now."""
         return {one.token: one for one in await self._store.find(principal, tokens)} if tokens else {}
 
 

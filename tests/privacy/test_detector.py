@@ -146,7 +146,8 @@ def test_a_column_is_one_of_names_if_three_of_ten_values_are_persons(detector: D
 
 
 def test_fields_of_the_configuration_have_their_kind() -> None:
-    fields = DetectionFields(fields={Kind.BIRTH_DATE: ("d",), Kind.NAME: ("Who",), "employee": ("nr",)})
+    names: dict[str, tuple[str, ...]] = {Kind.BIRTH_DATE: ("d",), Kind.NAME: ("Who",), "employee": ("nr",)}
+    fields = DetectionFields(fields=names, patterns={"employee": "E-[0-9]+"})
     value = [{"who": "Bo", "d": "14/3", "nr": 123456, "x": "Bo"}]
     found = {"Bo": Kind.NAME, "14/3": Kind.BIRTH_DATE, "123456": "employee"}
     assert kinds(Detector(fields).in_value(value)) == found

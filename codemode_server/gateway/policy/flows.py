@@ -19,7 +19,6 @@ from codemode_server.gateway.targets import CallTarget
 from codemode_server.permission_settings import FlowRule, PermissionSettings
 from codemode_server.text import first_few
 
-_MAX_KNOWN = 20_000
 _MAX_NAMED = 3
 
 
@@ -35,9 +34,6 @@ class FlowRules:
     def __init__(self, config: LiveConfig, labels: ToolLabels) -> None:
         self._config = config
         self._labels = labels
-        self._settings = config.settings
-        self._known: dict[tuple[str, ...], bool] = {}
-        """Pattern, source and server of the target → whether the rule means that flow, under these settings."""
 
     def decide(self, target: CallTarget, sources: Callable[[], SourceSet]) -> Deny | Ask | None:
         """The decision on a call; `sources` are looked at only if something could restrict it."""
@@ -59,21 +55,12 @@ class FlowRules:
         self, rules: Iterable[tuple[int, FlowRule]], read: SourceSet, target: CallTarget
     ) -> Iterator[Deny | Ask]:
         for number, rule in rules:
-            sources = [it for it in read if self._is_from(rule.source, it, target)]
+            sources = [it for it in read if self._means(rule.source, it, target)]
             if sources:
                 name = f"rule {number} of permissions.flows.rules (from: {rule.source}, to: {rule.to})"
                 reason = f"{name}: this session has read {_named(sources)}"
                 reason = f"{reason}: {rule.reason}" if rule.reason else reason
                 yield Deny(reason) if rule.decision == "deny" else Ask(reason)
-
-    def _is_from(self, pattern: str, source: Source, target: CallTarget) -> bool:
-        """Remembered, since a session may have read hundreds of tools."""
-        if self._settings is not self._config.settings or len(self._known) > _MAX_KNOWN:
-            self._settings, self._known = self._config.settings, {}
-        key = (pattern, *source.key, source.title, target.server.raw_name, *source.labels)
-        if (known := self._known.get(key)) is None:
-            known = self._known[key] = self._means(pattern, source, target)
-        return known
 
     def _means(self, pattern: str, source: Source, target: CallTarget) -> bool:
         labels = self._labels.of_source(source)

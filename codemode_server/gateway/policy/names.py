@@ -10,6 +10,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.catalog.naming import Kind, name_alone
@@ -62,6 +63,7 @@ def resource_names(uri: str, *resources: Resource) -> tuple[str, ...]:
     return tuple(f"{MODULE}/{name}" for name in sorted(names) if name)
 
 
+@lru_cache(8192)
 def fits(names: Spellings, glob: str, *, is_wide: bool) -> bool:
     """True if the glob matches one of the names; `is_wide` for rules that do not allow.
 

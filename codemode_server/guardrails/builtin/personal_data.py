@@ -8,16 +8,13 @@ splits or rewrites is not found. Reasons name kinds and arguments, never values.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, Self
-
-from pydantic import Field, model_validator
+from typing import Any, Literal
 
 from codemode_server.extras import has_privacy, install_command
 from codemode_server.guardrails.builtin.texts import ArgumentsGuardrail, Unreadable, spellings_of, texts_of
 from codemode_server.guardrails.guardrail import GuardedCall
 from codemode_server.privacy.detector import Detector
-from codemode_server.privacy_settings import ALL_KINDS, DetectionFields, KindName
-from codemode_server.setting_types import Glob
+from codemode_server.privacy_settings import ALL_KINDS, DetectionFields
 
 MAX_CHARACTERS = 1_000_000
 """Maximum length of all texts of the arguments: the slowest to search take some 3 s of processor time."""
@@ -26,15 +23,7 @@ MAX_CHARACTERS = 1_000_000
 class PersonalDataSettings(DetectionFields):
     """The settings of `personal_data`."""
 
-    release: dict[Glob, tuple[KindName, ...]] = Field(default={})
-    """Kinds that tools may receive, by glob `server/tool` or `server`: `{"crm": [email, name]}`. `"*"` as a kind stands
-    for all. What several globs release adds up."""
     action: Literal["block", "ask"] = "block"
-
-    @model_validator(mode="after")
-    def _kinds_are_known(self) -> Self:
-        self.check_kinds({*self.thresholds, *self.fields, *(kind for kinds in self.release.values() for kind in kinds)})
-        return self
 
 
 class PersonalDataGuardrail(ArgumentsGuardrail):

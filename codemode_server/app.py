@@ -25,7 +25,6 @@ from codemode_server.executions.approvals.approver import PersonApprover
 from codemode_server.executions.approvals.elicitation import ElicitationChannel
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
-from codemode_server.executions.events import ExecutionMetrics
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.host_api import ProgramHostApi
@@ -148,7 +147,6 @@ class App:
         self._guard = ProgramGuard(self._guardrails)
         self._program_skills = ProgramSkills(self.skills, self.preflight, self.sources, self._guard, self.sandbox)
         self.executions = self._new_executions()
-        self.executions.follow(ExecutionMetrics(self.metrics))
         self._exchanges = Exchanges(self.stores.exchanges.add, self.catalog, self.config)
         self.meta_tools = self._new_meta_tools()
         self.tracing = Tracing(self.config)
@@ -165,7 +163,7 @@ class App:
             subscribers=[
                 CallAudit(self.stores.audit, self.config),
                 CallMetrics(self.metrics, self.config),
-                lambda event: self.executions.call_events.take(event),
+                lambda event: self.executions.take_call_event(event),
             ],
             approver=self.approver,
             sign_in_offers=SignInOffers(self.pool, self.config),
@@ -200,6 +198,7 @@ class App:
             config=self.config,
             sources=self.sources,
             is_cancel_requested=self.stores.cancel_requests.is_requested,
+            metrics=self.metrics,
         )
 
     def _new_meta_tools(self) -> MetaTools:

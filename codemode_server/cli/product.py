@@ -18,7 +18,6 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
-from codemode_server.executions.events import ExecutionWaiting, Subscription
 from codemode_server.executions.execution import Execution
 from codemode_server.front.blocks import program_answer
 
@@ -61,20 +60,21 @@ async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, a
 
 async def ended(app: App, execution: Execution, *, as_json: bool) -> tuple[str, bool]:
     """The answer of the program of a live execution once it has ended, and whether it succeeded."""
-    await _tell_of_questions(app.executions.subscribe(execution.execution_id), execution)
-    await execution.done.wait()
+    await _tell_of_questions(execution)
     answer = program_answer(execution, app.config.settings.limits, app.config.redactor)
     text = json.dumps(answer.content, indent=2) if as_json else answer.text
     return text, execution.status is ExecutionStatus.SUCCEEDED
 
 
-async def _tell_of_questions(events: Subscription, execution: Execution) -> None:
+async def _tell_of_questions(execution: Execution) -> None:
     """Print each question's command, until the execution has ended; not of those that have an answer already."""
-    async for event in events:
-        if isinstance(event, ExecutionWaiting) and event.awaited:
+    told = set[int]()
+    while not execution.done.is_set():
+        if execution.awaited.keys() - told:
             await anyio.sleep(_ANSWER_SECONDS)
-            if not execution.awaited:
-                continue
-            for seq, name in list(execution.awaited.items()):
+            for seq, name in execution.awaited.items():
                 commands = execution.calls.approvals.questions.get(seq, "codemode-server approvals list")
                 print(f"{name}: waits for your answer: {commands}", file=sys.stderr)
+            told |= execution.awaited.keys()
+        else:
+            await execution.changed.wait()

@@ -165,6 +165,8 @@ class Execution:
     started_at: float = field(default_factory=time.time)
     """Seconds since 1970."""
     done: anyio.Event = field(default_factory=anyio.Event)
+    changed: ChangeSignal = field(default_factory=ChangeSignal)
+    """Notified when a call begins or ceases to wait for a person, and at the end."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     @property

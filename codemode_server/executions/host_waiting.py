@@ -16,7 +16,6 @@ import anyio
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
-from codemode_server.executions.events import Subscriptions
 from codemode_server.executions.execution import Execution, PendingInput
 
 
@@ -28,17 +27,16 @@ class WaitEnd(StrEnum):
     SUSPENDED = "suspended"  # waits for a person
 
 
-async def wait_with_host(execution: Execution, subscriptions: Subscriptions, answer_seconds: float) -> WaitEnd:
+async def wait_with_host(execution: Execution, answer_seconds: float) -> WaitEnd:
     """Wait until a live execution is settled, has a request for its host, or waits for a person while the host has
     waited for `answer_seconds`."""
     until = anyio.current_time() + answer_seconds
     async with anyio.create_task_group() as tasks:
 
         async def wait_suspended() -> None:
-            events = subscriptions.open(execution.execution_id)
             await anyio.sleep_until(until)
             while not execution.awaited and not execution.done.is_set():
-                await anext(events)
+                await execution.changed.wait()
             tasks.cancel_scope.cancel()
 
         async def wait_for_request(pending: PendingInput) -> None:

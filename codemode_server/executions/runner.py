@@ -26,7 +26,6 @@ from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.direct_calls import run_direct_call
-from codemode_server.executions.events import ExecutionQueued, ExecutionStarted, Subscriptions
 from codemode_server.executions.execution import Execution, Phase
 from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.host_api import ProgramHostApi
@@ -85,8 +84,6 @@ class ExecutionRunner:
     skills: ProgramSkills
     config: LiveConfig
     turns: Turns = field(default_factory=Turns)
-    subscriptions: Subscriptions = field(default_factory=Subscriptions)
-    """Subscribers to the events of executions."""
 
     async def run(self, execution: Execution) -> None:
         """One execution from its turn to its settlement."""
@@ -119,7 +116,6 @@ class ExecutionRunner:
 
         def queued(place: QueuePlace) -> None:
             execution.queue = place
-            self.subscriptions.publish(ExecutionQueued(execution.execution_id, place))
 
         def wait() -> None:
             execution.phase = Phase.QUEUED
@@ -129,7 +125,6 @@ class ExecutionRunner:
                 limits = self.config.settings.limits
                 async with self.turns.turn(execution.owner, limits, on_wait=wait, on_place=queued):
                     execution.status = ExecutionStatus.RUNNING
-                    self.subscriptions.publish(ExecutionStarted(execution.execution_id))
                     try:
                         await (self._run_direct_call if execution.direct_call else self._run_program)(execution, span)
                     finally:

@@ -23,22 +23,18 @@ from codemode_server.domain.input_requests import NO_HOST_INPUT, HostInput
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import Effect
 from codemode_server.executions.approvals.question import ProgramTexts
-from codemode_server.executions.artifacts import ArtifactStore
+from codemode_server.executions.artifacts import ArtifactStore, NotStored
 from codemode_server.executions.call_results import CallResults
-from codemode_server.executions.events import (
-    CallEventPublisher,
-    ExecutionEvent,
-    ExecutionSettled,
-    Subscription,
-    write_results,
-)
 from codemode_server.executions.execution import DirectCall, Execution, limits_of, new_id
 from codemode_server.executions.host_waiting import Suspensions, WaitEnd, host_returns, wait_with_host
 from codemode_server.executions.reopening import RecordedRun, plan_of, recorded, reopened, to_apply
 from codemode_server.executions.runner import ExecutionRunner
+from codemode_server.gateway.events import CallApprovalRequested, CallApprovalSettled, CallEnded, CallEvent
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.gateway.resumed_calls import ResumedCalls
+from codemode_server.gateway.targets import title_of
+from codemode_server.telemetry.metrics import EXECUTION_SECONDS, EXECUTIONS, Metrics
 
 if TYPE_CHECKING:
     from codemode_server.storage.sqlite_journal import SqliteJournal
@@ -61,14 +57,13 @@ class ExecutionService(OwnsTasks):
     config: LiveConfig
     sources: ReadSources
     is_cancel_requested: Callable[[ExecutionId], bool]
+    metrics: Metrics
     _live: dict[ExecutionId, Execution] = field(default_factory=dict)
     _parked: dict[ExecutionId, Execution] = field(default_factory=dict)
     """Those whose hosts come back, also if they end before."""
 
     def __post_init__(self) -> None:
         self._suspensions = Suspensions(lambda: self.config.settings.approvals.suspended_seconds)
-        subscriptions, note_status = self.runner.subscriptions, self.runner.note_status
-        self.call_events = CallEventPublisher(self._live, subscriptions, note_status, self._write_results)
 
     def start(
         self,
@@ -231,8 +226,7 @@ class ExecutionService(OwnsTasks):
     async def wait_with_host(self, execution: Execution) -> WaitEnd:
         """Wait until a live execution is settled, has a request for its host, or has waited for a person for so long
         that the host should be told."""
-        answer_seconds = self.config.settings.approvals.answer_seconds
-        return await wait_with_host(execution, self.runner.subscriptions, answer_seconds)
+        return await wait_with_host(execution, self.config.settings.approvals.answer_seconds)
 
     def park(self, execution: Execution) -> None:
         """The host got the input requests of an execution. If it does not come back in time, the execution ends."""
@@ -275,23 +269,31 @@ class ExecutionService(OwnsTasks):
         execution = self._live.get(execution_id)
         return ProgramTexts() if execution is None else ProgramTexts(execution.code, dict(execution.skills.loaded))
 
-    def follow(self, follower: Callable[[ExecutionEvent], None]) -> None:
-        """Have `follower` called with the events of all executions."""
-        self.runner.subscriptions.followers.append(follower)
+    def take_call_event(self, event: CallEvent) -> None:
+        """Subscriber of the gateway: notes what calls of live executions wait for and were answered."""
+        execution = self._live.get(event.calls.execution_id)
+        if execution is None:
+            return
+        match event:
+            case CallApprovalRequested():
+                execution.awaited[event.call.seq] = title_of(event.target)
+                self._note_waiting(execution)
+            case CallApprovalSettled():
+                execution.awaited.pop(event.call.seq, None)
+                if event.answer is not None:  # else it ends; its status stays what it was
+                    self._note_waiting(execution)
+            case CallEnded(reply=reply, outcome=outcome) if (
+                reply is not None and outcome.status is CallStatus.SUCCEEDED
+            ):
+                if execution.results.add(event.seq, reply, event.result) and self._tasks is not None:
+                    self._tasks.start_soon(_write_results, execution)
 
-    def subscribe(self, execution_id: ExecutionId) -> Subscription:
-        """The events of a live execution from now on.
-
-        Raises:
-            MetaToolError: it is not live.
-        """
-        if execution_id not in self._live:
-            raise MetaToolError(f"no execution {execution_id!r} is running")
-        return self.runner.subscriptions.open(execution_id)
-
-    def _write_results(self, execution: Execution) -> None:
-        if self._tasks is not None:
-            self._tasks.start_soon(write_results, execution)
+    def _note_waiting(self, execution: Execution) -> None:
+        """Its status is `waiting` as long as any of its calls waits for a person."""
+        if execution.status in (ExecutionStatus.RUNNING, ExecutionStatus.WAITING):
+            execution.status = ExecutionStatus.WAITING if execution.awaited else ExecutionStatus.RUNNING
+            self.runner.note_status(execution)
+        execution.changed.notify()
 
     async def _run(self, execution: Execution) -> None:
         """One execution from its turn to its settlement."""
@@ -303,6 +305,15 @@ class ExecutionService(OwnsTasks):
             self.sources.end_sharing(execution.execution_id)
             self._live.pop(execution.execution_id)
             execution.done.set()
+            execution.changed.notify()
             kind = ExecutionKind.DIRECT_CALL if execution.direct_call else ExecutionKind.PROGRAM
-            settled = ExecutionSettled(execution.execution_id, execution.status, kind, execution.milliseconds)
-            self.runner.subscriptions.publish(settled)
+            self.metrics.count(EXECUTIONS, kind.value, execution.status.value)
+            self.metrics.count(EXECUTION_SECONDS, kind.value, amount=execution.milliseconds / 1e3)
+
+
+async def _write_results(execution: Execution) -> None:
+    """Write the call results that are held in memory to a file."""
+    try:
+        await execution.results.write()
+    except NotStored as error:
+        execution.artifacts["calls"] = str(error)

@@ -267,7 +267,6 @@ class App:
             async with (
                 app.sandbox.open(),
                 app.pool.open(),
-                app.preflight.open(),
                 app._session_logs.open(),
                 app._exchanges.open(),
                 app.executions.open(),

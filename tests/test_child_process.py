@@ -17,7 +17,6 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from codemode_server.executions.preflight.checker import _Server, find_executable
 from codemode_server.processes import child_process
 from codemode_server.processes.child_process import ChildProcess, run
 from codemode_server.processes.orphan_reaper import Reaper
@@ -48,16 +47,6 @@ async def sandbox_worker() -> None:
         await worker.kill()
 
 
-async def type_checker() -> None:
-    executable = find_executable()
-    assert executable is not None
-    server = await _Server.start(executable)
-    try:
-        await anyio.sleep_forever()
-    finally:
-        await server.kill()
-
-
 async def cancelled_after(steps: int, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(start)
@@ -70,7 +59,7 @@ async def command() -> None:
     await run([sys.executable, "-c", SLEEP], env={}, seconds=60)
 
 
-@pytest.mark.parametrize("start", [upstream, sandbox_worker, type_checker, command], ids=lambda start: start.__name__)
+@pytest.mark.parametrize("start", [upstream, sandbox_worker, command], ids=lambda start: start.__name__)
 def test_a_start_that_is_cancelled_leaves_no_process_that_is_not_waited_for(
     start: Callable[[], Coroutine[Any, Any, None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

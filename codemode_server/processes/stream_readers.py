@@ -1,4 +1,4 @@
-"""Reads messages from the byte streams between processes: frames, bodies after `Content-Length`, and lines.
+"""Reads messages from the byte streams between processes: frames and lines.
 
 A frame is 4 bytes of length, big-endian, and so many bytes of data. `sandbox/backends/wasm/worker.py` and the programs
 in `sandbox/guest/` import nothing of codemode_server, so they have code of their own for it. No reader holds more of a
@@ -11,15 +11,10 @@ import struct
 from collections.abc import Callable
 from typing import Protocol
 
-from anyio import DelimiterNotFound, EndOfStream, IncompleteRead
-from anyio.abc import ByteReceiveStream
-from anyio.streams.buffered import BufferedByteReceiveStream
-
 from codemode_server.off_loop import Pace
 
 LENGTH = struct.Struct(">I")
 _CHUNK_BYTES = 2**18
-_MAX_HEADER_BYTES = 4_096
 _END_BYTES = 4 * 2**10
 """Bytes held of each end of a message that is too long."""
 
@@ -106,39 +101,6 @@ class FrameReader(FrameBuffer):
         while (data := self.take(max_bytes)) is None:
             self.add(await self._stream.receive(_CHUNK_BYTES))
         return data
-
-
-def content_length_message(body: bytes) -> bytes:
-    """The body after its header."""
-    return b"Content-Length: %d\r\n\r\n" % len(body) + body
-
-
-class ContentLengthReader:
-    """Bodies of messages with the header `Content-Length` from a stream."""
-
-    def __init__(self, stream: ByteReceiveStream) -> None:
-        self._stream = BufferedByteReceiveStream(stream)
-
-    async def read(self, max_bytes: int) -> bytes:
-        """The next message's body.
-
-        Raises:
-            anyio.EndOfStream: the stream has ended.
-            FramingError: a header is wrong, or the body is longer than allowed.
-        """
-        size = -1
-        try:
-            while header := await self._stream.receive_until(b"\r\n", _MAX_HEADER_BYTES):
-                name, _, value = header.decode("latin-1").partition(":")
-                if name.lower() == "content-length":
-                    size = int(value)
-            if not 0 <= size <= max_bytes:
-                raise FramingError(f"a message without a length, or one of more than {max_bytes} bytes")
-            return await self._stream.receive_exactly(size)
-        except (DelimiterNotFound, ValueError) as error:
-            raise FramingError("a message has no header") from error
-        except IncompleteRead:
-            raise EndOfStream from None
 
 
 class BoundedBytes:

@@ -16,7 +16,6 @@ from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.executions.preflight.checker import TypeChecker
 from codemode_server.executions.preflight.findings import Finding
 from codemode_server.executions.preflight.preflight import CheckContext, Checked, Preflight
 from codemode_server.executions.skills.library import ProjectSkills, SkillLibrary
@@ -114,23 +113,14 @@ async def preflight(
     catalog: Catalog = OFFICE,
     *,
     strictness: Literal["errors", "warnings", "none"] = "errors",
-    checker: TypeChecker | None = None,
     permissions: dict[str, Any] | None = None,
 ) -> AsyncIterator[Preflight]:
     async def listed() -> None:
         return None
 
-    checker = checker or TypeChecker(seconds=20)  # the machine may be busy
     allowed = PermissionSettings.model_validate(permissions or {})
     config = LiveConfig(Settings(types=TypeSettings(check=strictness), permissions=allowed))
-    made = Preflight(
-        catalog=lambda: catalog,
-        listed=listed,
-        config=config,
-        checker=checker,
-    )
-    async with made.open():
-        yield made
+    yield Preflight(catalog=lambda: catalog, listed=listed, config=config)
 
 
 async def checked(code: str, catalog: Catalog = OFFICE, **options: Any) -> Checked:

@@ -4,11 +4,10 @@
     names        which names and attributes are servers and tools, by the imports
     imports      imports that fail
     call_checks  each call of a tool, bound as the guest binds it (`sandbox/guest/binding.py`)
-    findings     our own part, exact and without a process
-    tool_types   the stubs for the type checker, and what its diagnostics say about tools
-    checker      the type checker: a process kept warm, and bounded
-    preflight    both parts in turn, for the execution service
+    findings     names, calls and imports
+    result_types keys and attributes of results, by the types in the stubs
+    preflight    all in turn, for the execution service
 
 Whether a call gives its value or something to await is decided by the guest's own rule (`sandbox/guest/await_rule.py`).
-The program is hostile and runs nowhere here: it is parsed, and the type checker, a process of its own, reads it.
+The program is hostile and runs nowhere here: it is parsed.
 """

@@ -1,4 +1,4 @@
-"""Runs both parts of the static check: what rejects a program, and what is reported beside its result."""
+"""Runs the static check: what rejects a program, and what is reported beside its result."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import re
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import anyio.to_thread
 
-from codemode_server.background_tasks import OwnsTasks
 from codemode_server.catalog.catalog import Catalog, RefusalOf, no_refusal
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import ResultKey
@@ -21,8 +19,7 @@ from codemode_server.off_loop import without_collector
 from codemode_server.text import first_lines
 
 if TYPE_CHECKING:  # imported with the first program: a host waits for its handshake first
-    from codemode_server.executions.preflight.checker import TypeChecker
-    from codemode_server.executions.preflight.findings import Finding, Findings
+    from codemode_server.executions.preflight.findings import Finding
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +27,6 @@ _Made = TypeVar("_Made")
 _NAMING_TOOLS = re.compile("(?<![a-zA-Z])(?:servers|codemode|clients?|mcp|tools?|calls?)(?![a-z])")
 """A program with none of these can hardly name a tool, so it does not wait for the first listing of the servers."""
 _MAX_SHOWN = 5
-_MAX_LOOKED_AT = 100
 LARGE_CHARACTERS = 2 * 1024
 """A program of this size holds the event loop up for about 10 ms."""
 _MAX_BROKEN = 8 * 1024
@@ -84,41 +80,24 @@ class Checked:
         return _lines(tuple(it for it in shown if it.message not in error))
 
 
-class Preflight(OwnsTasks):
+@dataclass(slots=True, kw_only=True)
+class Preflight:
     """Checks programs against the catalog as of now."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Callable[[], Catalog],
-        listed: Callable[[], Awaitable[None]],
-        config: LiveConfig,
-        checker: TypeChecker | None = None,
-    ) -> None:
-        self._catalog = catalog
-        self._listed = listed
-        self._config = config
-        self._checker = checker
-        self._turn = anyio.Lock()
-        """Large programs are checked one at a time: each thread that computes delays the event loop."""
-
-    async def _release(self) -> None:
-        if self._checker is not None:
-            await self._checker.aclose()
-
-    @property
-    def resident_bytes(self) -> int:
-        """Memory of the type checker's process; 0 if there is none, or if it can't be measured."""
-        return self._checker.resident_bytes if self._checker is not None else 0
+    catalog: Callable[[], Catalog]
+    listed: Callable[[], Awaitable[None]]
+    config: LiveConfig
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
+    """Large programs are checked one at a time: each thread that computes delays the event loop."""
 
     async def check(self, code: str, context: CheckContext = _NOTHING_KNOWN) -> Checked:
         """Never raises for anything that the program or an upstream does."""
-        strictness = self._config.settings.types.check
+        strictness = self.config.settings.types.check
         if strictness == "none":
             return Checked()
         try:
             if _NAMING_TOOLS.search(code):
-                await self._listed()
+                await self.listed()
             async with self._turn if len(code) > LARGE_CHARACTERS else nullcontext():
                 found, imports = await self._findings(code, context)
         except Exception:  # an internal error is no reason not to run a program
@@ -132,8 +111,9 @@ class Preflight(OwnsTasks):
         from codemode_server.executions.preflight.findings import Findings, syntax_findings
         from codemode_server.executions.preflight.imports import imported_tools
         from codemode_server.executions.preflight.reading import read
+        from codemode_server.executions.preflight.result_types import result_findings
 
-        is_large, catalog = len(code) > LARGE_CHARACTERS, self._catalog()
+        is_large, catalog = len(code) > LARGE_CHARACTERS, self.catalog()
         reading = await _worked(is_large, read, code)
         if reading is None:
             is_short = len(code) <= _MAX_BROKEN
@@ -142,30 +122,9 @@ class Preflight(OwnsTasks):
         found = await _worked(is_large, own.all)
         if own.calls:
             lines = {finding.line for finding in found}
-            more = await self._by_types(own, is_large)
+            more = await _worked(is_large, result_findings, own)
             found += dict.fromkeys(finding for finding in more if finding.line not in lines)
         return sorted(found, key=lambda finding: finding.line), imported_tools(reading)
-
-    async def _by_types(self, own: Findings, is_large: bool) -> list[Finding]:
-        """Findings of the type checker; an error in there leaves those of our own part."""
-        from codemode_server.executions.preflight.tool_types import TypeDocument
-
-        try:
-            document = await _worked(is_large, TypeDocument, own)
-            found = await self._type_checker().diagnostics(document.text, document.stubs)
-            return await _worked(is_large, list, islice(document.findings(found or []), _MAX_LOOKED_AT))
-        except Exception:  # for instance a text that can't be given to another process
-            logger.warning("a program could not be checked by its types", exc_info=True)
-            return []
-
-    def _type_checker(self) -> TypeChecker:
-        if self._checker is None:
-            from codemode_server.executions.preflight.checker import TypeChecker
-
-            self._checker = TypeChecker()
-            if self._tasks is not None:
-                self._tasks.start_soon(self._checker.tend)
-        return self._checker
 
 
 async def _worked(is_large: bool, work: Callable[..., _Made], *arguments: Any) -> _Made:

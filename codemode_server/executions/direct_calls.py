@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
@@ -13,6 +12,7 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.executions.execution import DirectCall, Execution
 from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.gateway.gateway import Gateway
+from codemode_server.json_values import size_as_json
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.clock import ProgramClock
@@ -20,7 +20,7 @@ from codemode_server.sandbox.contract import Ending, Outcome, ProgramError, Repl
 from codemode_server.upstreams.results import to_reply
 
 
-async def run_direct_call(execution: Execution, gateway: Gateway, guard: ProgramGuard, redactor: Redactor) -> Outcome:
+async def run_direct_call(execution: Execution, gateway: Gateway, guard: ProgramGuard) -> Outcome:
     """Call the tool; the result as the upstream sent it is in `execution.direct_call`, and its value, as a program
     would get it, in the outcome.
 
@@ -30,7 +30,7 @@ async def run_direct_call(execution: Execution, gateway: Gateway, guard: Program
     """
     call, limits = execution.direct_call, execution.limits
     assert call is not None  # noqa: S101 - the service calls this for executions with one
-    if await run_sized(is_large(call.arguments), _size, call.arguments) > limits.call_bytes:
+    if await run_sized(is_large(call.arguments), size_as_json, call.arguments) > limits.call_bytes:
         raise _too_large("the call's arguments are", limits.call_bytes)
     try:
         with anyio.fail_after(limits.upstream_seconds) as timer:
@@ -47,7 +47,7 @@ async def run_direct_call(execution: Execution, gateway: Gateway, guard: Program
         return _failure(error)
     if execution.calls.reports[-1].result_bytes > limits.call_bytes:
         raise _too_large("the call's result is", limits.call_bytes)
-    return await run_sized(is_large(reply.value), _outcome, call, reply, redactor)
+    return await run_sized(is_large(reply.value), _outcome, call, reply, execution.context.redactor)
 
 
 def _pause_for_host(execution: Execution, timer: anyio.CancelScope) -> None:
@@ -83,10 +83,6 @@ def _value(reply: Reply) -> JsonValue:
 def _failure(error: CallError) -> Outcome:
     kind = next(kind for kind in type(error).__mro__ if kind.__module__ == ToolFailed.__module__)
     return Outcome(Ending.RAISED, error=ProgramError(kind.__name__, str(error)))
-
-
-def _size(arguments: dict[str, JsonValue]) -> int:
-    return len(json.dumps(arguments, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 def _too_large(what: str, limit: int) -> LimitExceeded:

@@ -10,17 +10,16 @@ from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored
 from codemode_server.executions.execution import Execution
 from codemode_server.off_loop import is_large, run_large, run_sized
-from codemode_server.redaction import Redactor
 
 _OF_DRY_RUN = "nor is that of any dry run"
 _LONG = 2_000
 """Characters; shorter output is always shown in full."""
 
 
-async def store_outcome(execution: Execution, store: ArtifactStore, redactor: Redactor) -> None:
+async def store_outcome(execution: Execution, store: ArtifactStore) -> None:
     """Store the value and the output, in an ephemeral session only if long; after a failure the calls' results. Of a
     dry run only the plan is stored: later programs must not take placeholders for results."""
-    outcome = execution.outcome
+    outcome, redactor = execution.outcome, execution.context.redactor
     keep = partial(_store, execution, store, _LONG if execution.session.is_ephemeral else 0)
     if execution.is_dry_run:
         execution.artifacts |= dict.fromkeys(("value", "stdout"), _OF_DRY_RUN)

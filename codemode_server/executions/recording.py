@@ -12,10 +12,9 @@ from opentelemetry.trace import Span
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.execution import Execution
-from codemode_server.executions.plan_report import PlanReport
-from codemode_server.executions.preflight.preflight import Checked
-from codemode_server.executions.reopening import report_of
+from codemode_server.executions.plan_report import PlanReport, plan_report
 from codemode_server.gateway.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, AuditEvent, AuditEventKind
+from codemode_server.off_loop import run_large
 from codemode_server.redaction import Redactor, payload, recorded_text
 from codemode_server.sandbox.contract import ProgramError
 from codemode_server.telemetry import spans
@@ -63,17 +62,10 @@ class ExecutionRecorder:
         repeat = None if execution.direct_call or is_replay else execution.repeat
         await self.journal.begin_execution(execution.record(), repeat=repeat)
 
-    def checked(self, checked: Checked, span: Span) -> None:
-        spans.describe(
-            span,
-            "span",
-            codemode__check_errors=len(checked.errors) or None,
-            codemode__check_warnings=len(checked.warnings) or None,
-        )
-
     async def plan(self, execution: Execution) -> PlanReport:
         """Plan that a dry run recorded; raises `JournalUnavailable` if it can't be read."""
-        return await report_of(self.journal, execution.context.principal, execution.record(), self.config)
+        records = await self.journal.calls(execution.context.principal, execution.execution_id)
+        return await run_large(plan_report, records, execution.code, execution.context.redactor)
 
     async def end(self, execution: Execution, span: Span) -> None:
         """Record the end; raises `JournalUnavailable` if that fails."""

@@ -14,7 +14,6 @@ from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import CallRecord, ExecutionKind, ExecutionRecord, ExecutionStatus, Repeat
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.executions.plan_report import PlanReport, plan_report
 from codemode_server.gateway.plan import Plan
 from codemode_server.off_loop import run_large
 
@@ -72,14 +71,6 @@ async def reopened(journal: SqliteJournal, past: RecordedRun, session: Session, 
 
 
 _ENDED = (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED, ExecutionStatus.LIMITED)
-
-
-async def report_of(
-    journal: SqliteJournal, principal: Principal, record: ExecutionRecord, config: LiveConfig
-) -> PlanReport:
-    """The plan of a dry run that has ended."""
-    records = await journal.calls(principal, record.execution_id)
-    return await run_large(plan_report, records, record.code or "", config.redactor_of(principal))
 
 
 async def plan_of(execution_id: ExecutionId, records: Sequence[CallRecord], config: LiveConfig) -> Plan:

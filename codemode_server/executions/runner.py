@@ -132,7 +132,7 @@ class ExecutionRunner:
             if execution.scope.cancelled_caught:
                 execution.status = ExecutionStatus.WAITING if execution.is_given_up else ExecutionStatus.CANCELLED
                 with anyio.CancelScope(shield=True), anyio.move_on_after(_STORE_SECONDS):
-                    await store_outcome(execution, self.artifacts, execution.context.redactor)
+                    await store_outcome(execution, self.artifacts)
         except CodemodeError as error:
             execution.status, execution.outcome = _not_run(error)
         except anyio.get_cancelled_exc_class():
@@ -147,9 +147,9 @@ class ExecutionRunner:
         await self.recorder.begin(execution, span, "")
         execution.phase = Phase.RUNNING
         execution.begun.set()
-        execution.outcome = await run_direct_call(execution, self.gateway, self.guard, execution.context.redactor)
+        execution.outcome = await run_direct_call(execution, self.gateway, self.guard)
         execution.status = _STATUS[execution.outcome.ending]
-        await store_outcome(execution, self.artifacts, execution.context.redactor)
+        await store_outcome(execution, self.artifacts)
 
     async def _run_program(self, execution: Execution, span: Span) -> None:
         execution.phase = Phase.PREPARING
@@ -180,7 +180,8 @@ class ExecutionRunner:
         is_rejected = bool(checked.errors)
         if await self.gateway.offer_sign_ins(execution.calls, checked.imports, is_rejected=is_rejected):
             checked = await check()
-        self.recorder.checked(checked, span)
+        found = {"codemode__check_errors": checked.errors, "codemode__check_warnings": checked.warnings}
+        spans.describe(span, "span", **{name: len(it) or None for name, it in found.items()})
         if checked.errors:
             execution.warnings += checked.warning_lines()
             error = ProgramError("CheckFailed", checked.message, line=checked.errors[0].line)
@@ -206,7 +207,7 @@ class ExecutionRunner:
             execution.calls.messages += earlier.remarks() if earlier is not None else []
         if execution.is_dry_run:
             execution.plan = await self.guard.plan(execution, await self.recorder.plan(execution))
-        await store_outcome(execution, self.artifacts, execution.context.redactor)
+        await store_outcome(execution, self.artifacts)
 
     def _program(self, execution: Execution, modules: Mapping[str, dict[str, Any]], workspace: Path) -> Program:
         return Program(

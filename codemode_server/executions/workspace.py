@@ -83,23 +83,9 @@ class Workspace:
             os.close(folder)
 
     def may_have_module(self, name: str) -> bool:
-        """True if programs may be able to import a module of this name from it. Links are not followed: what they lead
-        to is not known here, so each counts."""
-        if sys.platform == "win32":
-            return False
-        with suppress(OSError, ValueError):
-            if not stat.S_ISDIR((self.path / f"{name}.py").lstat().st_mode):
-                return True
-        with suppress(OSError, ValueError):
-            if stat.S_ISLNK((self.path / name).lstat().st_mode):
-                return True
-            folder = os.open(self.path / name, FOLDER_FLAGS)
-            try:
-                os.stat("__init__.py", dir_fd=folder, follow_symlinks=False)
-            finally:
-                os.close(folder)
-            return True
-        return False
+        """True if programs may be able to import a module of this name from it."""
+        is_there = any(os.path.lexists(self.path / it) for it in (f"{name}.py", name))
+        return is_there and sys.platform != "win32"
 
     def check_usable(self) -> None:
         """For the start of a product.

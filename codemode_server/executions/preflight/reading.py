@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 
+from codemode_server.sandbox.guest.await_rule import own_nodes
 from codemode_server.sandbox.guest.scopes import last_name
 from codemode_server.sandbox.guest.source import bound_by, is_main_check
 
@@ -86,7 +87,7 @@ _NEVER_SUPPRESSING = frozenset(
 )
 _NEVER_ENTERED = (
     *(ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.IfExp, ast.BoolOp),
-    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Try, ast.TryStar),
 )
 _HEADS: dict[type[ast.AST], str] = {
     ast.For: "iter",
@@ -115,7 +116,7 @@ class Certainty:
     def is_handled(self, node: ast.AST) -> bool:
         """True if a handler, a context that may suppress exceptions or a branch that never runs is around the node."""
         return any(
-            (_is_try(parent) and child in parent.body)  # type: ignore[attr-defined]
+            (isinstance(parent, (ast.Try, ast.TryStar)) and child in parent.body)
             or (isinstance(parent, ast.If) and _is_never(parent.test))
             or (isinstance(parent, (ast.With, ast.AsyncWith)) and _may_suppress(parent))
             for parent, child in self._reading.above(node)
@@ -183,24 +184,12 @@ def _always_run(block: list[ast.stmt]) -> Iterator[ast.AST]:
 
 def _always_evaluated(node: ast.AST) -> list[ast.AST]:
     """The parts of a node that are evaluated in any case."""
-    if isinstance(node, _NEVER_ENTERED) or _is_try(node) or (isinstance(node, ast.Call) and _collects_exceptions(node)):
+    if isinstance(node, _NEVER_ENTERED) or (isinstance(node, ast.Call) and _collects_exceptions(node)):
         return []
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return [*node.items]
     head = _HEADS.get(type(node))
     return [getattr(node, head)] if head is not None else [*ast.iter_child_nodes(node)]
-
-
-def own_nodes(statements: list[ast.stmt]) -> list[ast.AST]:
-    """The statements and all in them, without the insides of functions and classes."""
-    waiting: list[ast.AST] = [*statements]
-    nodes = []
-    while waiting:
-        node = waiting.pop()
-        nodes.append(node)
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            waiting += ast.iter_child_nodes(node)
-    return nodes
 
 
 def yields(function: _Function) -> bool:
@@ -224,7 +213,3 @@ def _may_suppress(context: ast.With | ast.AsyncWith) -> bool:
 
 def _collects_exceptions(call: ast.Call) -> bool:
     return last_name(call.func) == "gather" and any(it.arg in (None, "return_exceptions") for it in call.keywords)
-
-
-def _is_try(node: ast.AST) -> bool:
-    return isinstance(node, ast.Try) or type(node).__name__ == "TryStar"  # newer than our oldest Python

@@ -97,11 +97,8 @@ class ArtifactStore:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def keep(self, owner: Owner, item: Item, data: bytes) -> Item:
-        """Store `data` under the item's name; the oldest items are removed to make room.
-
-        Raises:
-            NotStored: it is too large, or can't be written.
-        """
+        """Store `data` under the item's name; the oldest items are removed to make room. Raises `NotStored` if it is
+        too large, or can't be written."""
         self._check_size(len(data))
         with self._guard:
             self._make_room(owner, len(data))
@@ -116,20 +113,12 @@ class ArtifactStore:
         return min(self.session_bytes(), self.all_bytes())
 
     def new_file(self) -> Path:
-        """An empty private file for `adopt`.
-
-        Raises:
-            NotStored: it can't be written.
-        """
+        """An empty private file for `adopt`. Raises `NotStored` if it can't be written."""
         with self._guard, raising_not_stored():
             return self._write(b"")
 
     def adopt(self, owner: Owner, item: Item, path: Path, parts: Mapping[int, Part]) -> Item:
-        """Store a file of `new_file`; it is removed if it is too large.
-
-        Raises:
-            NotStored: it is too large.
-        """
+        """Store a file of `new_file`; it is removed if it is too large. Raises `NotStored` if it is too large."""
         try:
             self._check_size(item.size)
         except NotStored:
@@ -141,11 +130,8 @@ class ArtifactStore:
         return item
 
     def reply(self, owner: Owner, name: str) -> Reply:
-        """Content for a program under a name; for a program that failed, the numbers of its calls.
-
-        Raises:
-            MetaToolError: the owner has nothing of that name.
-        """
+        """Content for a program under a name; for a program that failed, the numbers of its calls. Raises
+        `MetaToolError` if the owner has nothing of that name."""
         found, number = self._item_or_call(owner, name)
         item, part = found.item, Part(0, found.item.size, "json")
         if item.kind == "calls":
@@ -198,11 +184,7 @@ class ArtifactStore:
             return found is not None and owner.may_read(found.owner)
 
     def read(self, owner: Owner, name: str) -> tuple[Item, bytes]:
-        """The item of that name and its content.
-
-        Raises:
-            MetaToolError: the owner has none.
-        """
+        """The item of that name and its content. Raises `MetaToolError` if the owner has none."""
         with self._guard:
             found = self._find(owner, name)
             return found.item, _content(found, Part(0, found.item.size, "json"))

@@ -79,11 +79,8 @@ class Attachments:
     _count: int = 0
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
-        """Add a file; the text says to the program whether it is shown or only stored.
-
-        Raises:
-            MetaToolError: there are too many, or it exceeds the budget and can't be stored.
-        """
+        """Add a file; the text says to the program whether it is shown or only stored. Raises `MetaToolError` if there
+        are too many, or it exceeds the budget and can't be stored."""
         if len(self.files) >= _MAX_FILES:
             raise MetaToolError(f"show(): a program can show {_MAX_FILES} files; save more in /workspace")
         title = self.redactor.line((name or "").replace("\\", "/").rpartition("/")[2], 120) or None

@@ -50,11 +50,8 @@ class CallResults:
         return self._held_bytes > MAX_MEMORY_BYTES
 
     async def write(self) -> None:
-        """Move what is held in memory to the file; what can't be written is lost.
-
-        Raises:
-            NotStored: it can't be written.
-        """
+        """Move what is held in memory to the file; what can't be written is lost. Raises `NotStored` if it can't be
+        written."""
         async with self._writing:
             await self._write_held()
 
@@ -74,11 +71,8 @@ class CallResults:
                 file.write(b"\n")
 
     async def store_for(self, owner: Owner, execution_id: ExecutionId) -> Item | None:
-        """Make them an artifact of the owner; None if there are none.
-
-        Raises:
-            NotStored: they can't be written, or exceed the limits on artifacts.
-        """
+        """Make them an artifact of the owner; None if there are none. Raises `NotStored` if they can't be written, or
+        exceed the limits on artifacts."""
         async with self._writing:
             await self._write_held()
             self._is_closed = True

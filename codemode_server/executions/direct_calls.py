@@ -22,12 +22,8 @@ from codemode_server.upstreams.results import to_reply
 
 async def run_direct_call(execution: Execution, gateway: Gateway, guard: ProgramGuard) -> Outcome:
     """Call the tool; the result as the upstream sent it is in `execution.direct_call`, and its value, as a program
-    would get it, in the outcome.
-
-    Raises:
-        LimitExceeded: a limit ended the call.
-        ExecutionError, JournalUnavailable: as for the calls of programs.
-    """
+    would get it, in the outcome. Raises `LimitExceeded` if a limit ended the call; `ExecutionError`,
+    `JournalUnavailable` as for the calls of programs."""
     call, limits = execution.direct_call, execution.limits
     assert call is not None  # noqa: S101 - the service calls this for executions with one
     if await run_sized(is_large(call.arguments), size_as_json, call.arguments) > limits.call_bytes:

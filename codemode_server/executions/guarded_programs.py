@@ -34,10 +34,7 @@ class ProgramGuard:
 
     async def imported(self, execution: Execution, text: str) -> str:
         """The text of a skill that a program imports, as the guardrails leave it: it is code as the program's own.
-
-        Raises:
-            MetaToolError: they block it.
-        """
+        Raises `MetaToolError` if they block it."""
         found = await self.chain.before_program(replace(_program(execution), code=text))
         if isinstance(found.decision, Deny):
             raise MetaToolError(f"the skill is not imported: {_advice(found.decision)}")
@@ -84,11 +81,7 @@ class ProgramGuard:
         return replace(plan, lines=(), calls=())
 
     async def direct_result(self, execution: Execution, result: JsonValue) -> JsonValue:
-        """The result of a direct call that the host gets.
-
-        Raises:
-            ResultWithheld: a guardrail blocks it.
-        """
+        """The result of a direct call that the host gets. Raises `ResultWithheld` if a guardrail blocks it."""
         found = await self.chain.on_result(_program(execution), ProgramResult(result))
         if isinstance(found.decision, Deny):
             raise ResultWithheld(f"the tool was called, and its result is withheld: {found.decision.reason}")

@@ -35,11 +35,8 @@ class RecordedRun:
 
 
 async def recorded(journal: SqliteJournal, principal: Principal, execution_id: ExecutionId) -> RecordedRun:
-    """An execution of this principal with a program, as it is recorded.
-
-    Raises:
-        MetaToolError: there is none, or it can't run again.
-    """
+    """An execution of this principal with a program, as it is recorded. Raises `MetaToolError` if there is none, or it
+    can't run again."""
     record = await _record(journal, principal, execution_id)
     if record.is_dry_run:
         raise MetaToolError(
@@ -53,11 +50,8 @@ async def recorded(journal: SqliteJournal, principal: Principal, execution_id: E
 
 async def reopened(journal: SqliteJournal, past: RecordedRun, session: Session, *, has_value: bool) -> RecordedRun:
     """An execution that did not succeed, which is this product's to run again from now on, in this session.
-    `has_value`: whether its value is stored.
-
-    Raises:
-        MetaToolError: it succeeded, runs already, or can't run again.
-    """
+    `has_value`: whether its value is stored. Raises `MetaToolError` if it succeeded, runs already, or can't run
+    again."""
     principal, execution_id = past.record.principal, past.record.execution_id
     for _ in range(_TRIES):
         if await journal.reopen_execution(past.record, session):
@@ -79,12 +73,9 @@ async def plan_of(execution_id: ExecutionId, records: Sequence[CallRecord], conf
 
 
 async def to_apply(journal: SqliteJournal, principal: Principal, execution_id: ExecutionId) -> RecordedRun:
-    """The program of a dry run that may be applied, with its randomness and its calls.
-
-    Raises:
-        MetaToolError: it is no dry run of this principal, has not come to an end, or was applied already: what it
-            found out is no longer true then.
-    """
+    """The program of a dry run that may be applied, with its randomness and its calls. Raises `MetaToolError` if it is
+    no dry run of this principal, has not come to an end, or was applied already: what it found out is no longer true
+    then."""
     record = await _record(journal, principal, execution_id)
     if not record.is_dry_run:
         raise MetaToolError(f"{execution_id} is no dry run; make one with execute_code(code=…, dry_run=true)")

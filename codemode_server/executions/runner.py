@@ -258,11 +258,8 @@ async def followed(
     sources: ReadSources, execution: Execution, workspace: Workspace, is_logged: Callable[[Execution], bool]
 ) -> AsyncGenerator[None]:
     """Around the run of a program, which sees /workspace all the time. If the program `is_logged` there, its session
-    passes on all that it has read by the log, which is no change by the program.
-
-    Raises:
-        JournalUnavailable: what other products' sessions have read can't be found out.
-    """
+    passes on all that it has read by the log, which is no change by the program. Raises `JournalUnavailable` if what
+    other products' sessions have read can't be found out."""
     if not workspace.is_complete():
         workspace.make()
         await anyio.sleep(1.5 * CLOCK_SECONDS)  # else its folders would count as made by the program

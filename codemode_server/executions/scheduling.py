@@ -78,10 +78,7 @@ class Turns:
         on_place: Callable[[QueuePlace], None],
     ) -> AsyncIterator[None]:
         """A place, waited for at most `limits.queue_seconds`; `on_place` is called when the place in the queue changes.
-
-        Raises:
-            LimitExceeded: there was none in time.
-        """
+        Raises `LimitExceeded` if there was none in time."""
         waiting = _Waiting(owner, limits, on_place)
         self._note_use(owner.session)
         self._queue.append(waiting)

@@ -138,11 +138,8 @@ class ExecutionService(OwnsTasks):
     ) -> Execution:
         """Go on with an execution that waits or did not come to its end: the live one, or one whose program runs again
         with the recorded answers to its calls. One that was detached and has ended meanwhile is returned once.
-        `timeout_s`: as for `start`, of a program that runs again.
-
-        Raises:
-            MetaToolError: it can't be resumed, or has a time limit already.
-        """
+        `timeout_s`: as for `start`, of a program that runs again. Raises `MetaToolError` if it can't be resumed, or has
+        a time limit already."""
         live = self._live.get(execution_id) or self._suspensions.take_ended(execution_id, context.principal)
         if live is not None and live.context.principal == context.principal:
             if timeout_s is not None and not live.done.is_set():
@@ -182,11 +179,8 @@ class ExecutionService(OwnsTasks):
         host: HostInput = NO_HOST_INPUT,
     ) -> Execution:
         """Start to run the program of a dry run for real, in an execution of its own; a call that differs from the plan
-        waits for a person. `timeout_s`: as for `start`.
-
-        Raises:
-            MetaToolError: there is no such dry run, or it can't be applied.
-        """
+        waits for a person. `timeout_s`: as for `start`. Raises `MetaToolError` if there is no such dry run, or it can't
+        be applied."""
         past = await to_apply(self.journal, context.principal, execution_id)
         await self._take_over(past, context)
         calls = ExecutionCalls(new_id(), context, host=host)
@@ -207,11 +201,7 @@ class ExecutionService(OwnsTasks):
 
     async def replay(self, execution_id: ExecutionId, context: RequestContext) -> Execution:
         """Start to run the program of a recorded execution in an execution of its own, in which the journal answers
-        every call and nothing is sent.
-
-        Raises:
-            MetaToolError: there is none with a program (any more).
-        """
+        every call and nothing is sent. Raises `MetaToolError` if there is none with a program (any more)."""
         past = await recorded(self.journal, context.principal, execution_id)
         await self._take_over(past, context)
         calls = ExecutionCalls(new_id(), context)
@@ -236,11 +226,8 @@ class ExecutionService(OwnsTasks):
             self._tasks.start_soon(self._cancel_unless_resumed, execution)
 
     def rejoin(self, execution_id: ExecutionId, principal: Principal) -> Execution:
-        """The host has come back to an execution that was parked.
-
-        Raises:
-            MetaToolError: it has ended, and the host took too long to come back.
-        """
+        """The host has come back to an execution that was parked. Raises `MetaToolError` if it has ended, and the host
+        took too long to come back."""
         execution = self._live.get(execution_id) or self._parked.get(execution_id)
         if execution is None or execution.context.principal != principal:
             raise MetaToolError("the program that asked for this has ended; run it again")

@@ -59,11 +59,8 @@ class LogFiles:
         self._days = days
 
     def write(self, name: str, content: bytes, *, is_first: bool) -> None:
-        """Write a log; `is_first` of its session, old ones are removed before.
-
-        Raises:
-            OSError, NotPrivate: it can't be written; the old one stays.
-        """
+        """Write a log; `is_first` of its session, old ones are removed before. Raises `OSError`, `NotPrivate` if it
+        can't be written; the old one stays."""
         if sys.platform == "win32":  # no program has files there
             return
         folder = self._workspace.open_folder(SESSIONS)

@@ -53,12 +53,8 @@ class Workspace:
         self.path = state_folder / "workspaces" / self._name
 
     def make(self) -> Path:
-        """Create it; gives its path.
-
-        Raises:
-            NotPrivate: another user could have made it, or a link in its place.
-            OSError: it can't be made.
-        """
+        """Create it; gives its path. Raises `NotPrivate` if another user could have made it, or a link in its place;
+        `OSError` if it can't be made."""
         state_folder = private_folder(self._state_folder, "state.dir in upstream.yaml", is_readable=True)
         private_subfolder(state_folder, "workspaces", self._name)
         for name in FOLDERS:
@@ -71,11 +67,8 @@ class Workspace:
         return all(os.path.lexists(self.path / name) for name in FOLDERS)
 
     def open_folder(self, name: str) -> int:
-        """A descriptor of one of its folders, which is made if it is missing. No link is followed.
-
-        Raises:
-            OSError, NotPrivate: there is something else in its place, or it can't be opened.
-        """
+        """A descriptor of one of its folders, which is made if it is missing. No link is followed. Raises `OSError`,
+        `NotPrivate` if there is something else in its place, or it can't be opened."""
         folder = os.open(self.make(), FOLDER_FLAGS)
         try:
             return os.open(name, FOLDER_FLAGS, dir_fd=folder)
@@ -88,11 +81,7 @@ class Workspace:
         return is_there and sys.platform != "win32"
 
     def check_usable(self) -> None:
-        """For the start of a product.
-
-        Raises:
-            CodemodeError: it can't be used.
-        """
+        """For the start of a product. Raises `CodemodeError` if it can't be used."""
         try:
             self.make()
         except OSError as error:
@@ -119,11 +108,7 @@ class Workspace:
             return None
 
     def list(self, parts: tuple[str, ...]) -> list[WorkspaceEntry]:
-        """Entries of a folder, by name.
-
-        Raises:
-            MetaToolError: there is no such folder.
-        """
+        """Entries of a folder, by name. Raises `MetaToolError` if there is no such folder."""
         if not parts and not self.path.exists():
             return []
         descriptor = self._open(parts, is_folder=True)
@@ -140,11 +125,8 @@ class Workspace:
             os.close(descriptor)
 
     def read(self, parts: tuple[str, ...], for_some_lines: bool = False) -> str:
-        """The text of a file in it, up to 1 MiB, or 16 MiB where only some of its lines are shown.
-
-        Raises:
-            MetaToolError: there is no such file, it is too large, or it is no text.
-        """
+        """The text of a file in it, up to 1 MiB, or 16 MiB where only some of its lines are shown. Raises
+        `MetaToolError` if there is no such file, it is too large, or it is no text."""
         descriptor = self._open(parts, is_folder=False)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -208,11 +190,8 @@ _ROOM_BYTES = 2**20
 
 @asynccontextmanager
 async def copied(folder: Path, quota_bytes: int) -> AsyncGenerator[Path]:
-    """A copy, removed afterwards.
-
-    Raises:
-        MetaToolError: the workspace can't be copied, or takes more than its quota.
-    """
+    """A copy, removed afterwards. Raises `MetaToolError` if the workspace can't be copied, or takes more than its
+    quota."""
     copy: Path | None = None
     try:
         copy = await anyio.to_thread.run_sync(_copy, folder, quota_bytes)

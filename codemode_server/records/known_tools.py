@@ -80,11 +80,7 @@ class KnownTools:
             last_run.database.close()
 
     def subject(self, named: str, effect: RuleEffect | None = None) -> NamedTool:
-        """Resolve `server/tool`, also if nothing of that name is known.
-
-        Raises:
-            CodemodeError: it has another form.
-        """
+        """Resolve `server/tool`, known or not. Raises `CodemodeError` if it has another form."""
         server_name, _, tool_name = named.partition("/")
         if not server_name or not tool_name:
             raise CodemodeError(f"{one_line(named, _MAX_CHARACTERS)!r} is not of the form SERVER/TOOL")
@@ -107,11 +103,8 @@ class KnownTools:
         effect: RuleEffect | None = None,
         session: str | None = None,
     ) -> str:
-        """Explain the decision on `server/tool` in lines, without the secrets of the configuration.
-
-        Raises:
-            CodemodeError: it has another form, or nothing is stored of the session.
-        """
+        """Explain the decision on `server/tool` in lines, without the secrets of the configuration. Raises
+        `CodemodeError` if it has another form, or nothing is stored of the session."""
         named = self.subject(call, effect)
         decided, about = self.explain(named, arguments, self.other_steps(named, session)), self.about(named)
         labels = f"labels: {', '.join(about['labels']) or 'none'}"
@@ -156,11 +149,8 @@ class KnownTools:
         return [it for it in (held_back, flows) if it is not None]
 
     def sources(self, session: str | None) -> SourceSet:
-        """The sources that a session has read, with those in /workspace.
-
-        Raises:
-            CodemodeError: nothing is stored of this session.
-        """
+        """The sources that a session has read, with those in /workspace. Raises `CodemodeError` if nothing is stored of
+        this session."""
         principal = local_principal(self.loaded.settings).principal_id
         if session is not None and (principal, session) not in self.read:
             raise CodemodeError(f"nothing is stored of a session {session!r}; `codemode-server sources` lists them")
@@ -191,11 +181,7 @@ def _named(server: Server, name: str, labels: ToolLabels) -> NamedTool:
 
 
 def arguments_of(text: str, name: str) -> dict[str, Any]:
-    """Arguments that a person wrote as JSON; `name` is where.
-
-    Raises:
-        CodemodeError: it is not a JSON object.
-    """
+    """Arguments that a person wrote as JSON; `name` is where. Raises `CodemodeError` if it is not a JSON object."""
     try:
         arguments = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -233,11 +233,7 @@ class _Scope:
         return _VALUE
 
     def _kind(self, node: ast.AST) -> str:
-        """The kind of an expression.
-
-        Raises:
-            _Acts: code of the skill, or of a tool, would run when it is evaluated.
-        """
+        """The kind of an expression. Raises `_Acts` if that runs code of the skill or of a tool."""
         match node:
             case ast.Constant() | ast.Name(id="__name__"):
                 return _VALUE

@@ -48,11 +48,7 @@ class ProjectSkills:
         return list(map(self._read, self.names()))
 
     def source(self, name: str) -> str:
-        """The text of a program.
-
-        Raises:
-            MetaToolError: it can't be read.
-        """
+        """The text of a program. Raises `MetaToolError` if it can't be read."""
         try:
             with os.fdopen(os.open(self._folder / f"{name}.py", _READ), "rb") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -119,11 +115,8 @@ class SkillLibrary:
         return sorted({*self.project.names(), *self._visible(owner)})
 
     def source(self, owner: Owner, name: str) -> SkillText:
-        """The text of a program.
-
-        Raises:
-            MetaToolError: there is none of that name, which names the nearest, or it can't be read.
-        """
+        """The text of a program. Raises `MetaToolError` if there is none of that name, which names the nearest, or it
+        can't be read."""
         if name in self.project.names():
             return SkillText(self.project.source(name))
         if (found := self._now(owner, name)) is None:
@@ -134,11 +127,8 @@ class SkillLibrary:
         return SkillText(found.text, "".join(f" · {part}" for part in note if part), sources)
 
     def load(self, owner: Owner, path: tuple[str, ...]) -> tuple[dict[str, Any], SkillText | None]:
-        """The answer to an import of `skills.<path>`, and the text, if it is a module.
-
-        Raises:
-            MetaToolError: there is no such module.
-        """
+        """The answer to an import of `skills.<path>`, and the text, if it is a module. Raises `MetaToolError` if there
+        is no such module."""
         if not path:
             return {"kind": "package", "names": self.names(owner), "doc": "Saved programs."}, None
         if len(path) > 1:

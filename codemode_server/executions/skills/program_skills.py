@@ -39,11 +39,8 @@ class ProgramSkills:
     sandbox: Sandbox
 
     async def load(self, execution: Execution, path: tuple[str, ...]) -> dict[str, Any]:
-        """The answer to an import of `skills.<path>`, which has passed the guardrails.
-
-        Raises:
-            MetaToolError: there is no such module, or a guardrail blocks it.
-        """
+        """The answer to an import of `skills.<path>`, which has passed the guardrails. Raises `MetaToolError` if there
+        is no such module, or a guardrail blocks it."""
         answer, found = await anyio.to_thread.run_sync(self.library.load, execution.owner, path)
         if found is None:
             return answer
@@ -54,11 +51,8 @@ class ProgramSkills:
         return {**answer, "source": text}
 
     async def save(self, execution: Execution, name: str, text: str) -> str:
-        """Store a skill as a proposal of this execution; gives a line for the model.
-
-        Raises:
-            MetaToolError: it may not be saved, with what is wrong.
-        """
+        """Store a skill as a proposal of this execution; gives a line for the model. Raises `MetaToolError` if it may
+        not be saved, with what is wrong."""
         execution.skills.saves += 1
         if execution.skills.saves > MAX_SAVES:
             raise MetaToolError(f"a program may save at most {MAX_SAVES} skills")

@@ -161,12 +161,8 @@ class SkillStore:
         return self._read(self.path / f"{name}.py")
 
     def propose(self, skill: SavedSkill) -> None:
-        """Store a proposal. An older one of the same session under this name stays until `settle`.
-
-        Raises:
-            MetaToolError: there are too many.
-            OSError: it can't be written.
-        """
+        """Store a proposal. An older one of the same session under this name stays until `settle`. Raises
+        `MetaToolError` if there are too many; `OSError` if it can't be written."""
         with self._changing():
             others = [it for it in self.proposals() if not _is_same(it, skill)]
             if sum(it.session_id == skill.session_id for it in others) >= MAX_PROPOSALS_OF_SESSION:
@@ -193,12 +189,8 @@ class SkillStore:
 
     def put_in_use(self, skill: SavedSkill, *, shown: SavedSkill | None) -> None:
         """Have a skill take the place of what is in use under its name, and delete the proposal that it was, unless
-        that has another text by now. `shown` is what was in use when this was decided.
-
-        Raises:
-            MetaToolError: something else is in use by now.
-            OSError: it can't be written.
-        """
+        that has another text by now. `shown` is what was in use when this was decided. Raises `MetaToolError` if
+        something else is in use by now; `OSError` if it can't be written."""
         with self._changing():
             before = self.read_in_use(skill.name)
             if (before and before.text) != (shown and shown.text):

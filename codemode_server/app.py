@@ -165,7 +165,7 @@ class App:
                 CallMetrics(self.metrics, self.config),
                 lambda event: self.executions.take_call_event(event),
             ],
-            approver=self.approver,
+            approve=self.approver.approve,
             sign_in_offers=SignInOffers(self.pool, self.config),
             guardrails=self._guardrails,
             privacy=self.privacy,

@@ -16,7 +16,6 @@ from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import Effect, UpstreamState
-from codemode_server.gateway.approver import NOBODY_TO_ASK, Approver
 from codemode_server.gateway.call_reports import CallReports
 from codemode_server.gateway.call_tracing import CallTracing
 from codemode_server.gateway.direct_tokens import count_direct_tokens
@@ -25,7 +24,7 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.fitted_arguments import fitted_arguments
 from codemode_server.gateway.guarded_calls import CallGuard
 from codemode_server.gateway.learning import Learning
-from codemode_server.gateway.pipeline import CallPipeline
+from codemode_server.gateway.pipeline import Approve, CallPipeline
 from codemode_server.gateway.policy.names import READ_METHOD
 from codemode_server.gateway.policy.policy import Policy, PolicyStep
 from codemode_server.gateway.privacy import CallPrivacy
@@ -56,10 +55,10 @@ class Gateway:
         upstreams: UpstreamPool,
         journal: SqliteJournal,
         config: LiveConfig,
+        approve: Approve,
         learning: Learning | None = None,
         before_answer: Sequence[Subscriber] = (),
         subscribers: Sequence[Subscriber] = (),
-        approver: Approver = NOBODY_TO_ASK,
         sign_in_offers: SignInOffers | None = None,
         policy_steps: Sequence[PolicyStep] = (),
         guardrails: GuardrailChain = NO_GUARDRAILS,
@@ -89,7 +88,7 @@ class Gateway:
             config=config,
             guard=CallGuard(guardrails, Policy(config, policy_steps)),
             newest=self._newest,
-            approver=approver,
+            approve=approve,
             sign_in_offers=sign_in_offers,
             privacy=privacy or CallPrivacy(config),
         )

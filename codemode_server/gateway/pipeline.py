@@ -42,7 +42,6 @@ from codemode_server.domain.errors import (
 )
 from codemode_server.domain.input_requests import InputRequest
 from codemode_server.domain.tools import Effect
-from codemode_server.gateway.approver import Approver
 from codemode_server.gateway.audit import MAX_ERROR_CHARACTERS
 from codemode_server.gateway.call_attempt import CallAttempt, status_of
 from codemode_server.gateway.call_audit import MAX_INPUT_REQUESTS
@@ -89,6 +88,11 @@ if TYPE_CHECKING:
     from codemode_server.storage.sqlite_journal import SqliteJournal
     from codemode_server.upstreams.pool import UpstreamPool
 
+Approve = Callable[[ExecutionCalls, ToolCall, CallTarget, Ask, Callable[[], None]], Awaitable[ApprovalDecision]]
+"""Asks the person about one call, however long it takes; a time that has passed is a `Deny`. `Recorded`: the attempt of
+an earlier run arrived. The function is called before the person is asked, and not at all if an earlier answer holds for
+this call too. Cancelling it withdraws the question. Neither a program nor the model has a way to it."""
+
 
 class CallPipeline:
     """Runs calls, many at once; all state of a call is in its `CallAttempt` and the `ExecutionCalls`."""
@@ -102,7 +106,7 @@ class CallPipeline:
         config: LiveConfig,
         guard: CallGuard,
         newest: Callable[[CallTarget], Awaitable[CallTarget]],
-        approver: Approver,
+        approve: Approve,
         sign_in_offers: SignInOffers | None,
         privacy: CallPrivacy,
     ) -> None:
@@ -114,7 +118,7 @@ class CallPipeline:
         self._config = config
         self._guard = guard
         self._newest = newest
-        self._approver = approver
+        self._ask_person = approve
         self._sign_in_offers = sign_in_offers
         self._privacy = privacy
 
@@ -243,7 +247,7 @@ class CallPipeline:
 
         try:
             with calls.host_wait.one_more():
-                answer = await self._approver.approve(calls, call, target, ask, on_question)
+                answer = await self._ask_person(calls, call, target, ask, on_question)
         finally:
             if is_asked:
                 self._events.publish(CallApprovalSettled(calls, call, target, answer))

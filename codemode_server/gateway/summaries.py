@@ -12,6 +12,7 @@ from typing import Any
 from codemode_server.domain.ids import JsonValue
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Reply
+from codemode_server.text import counted
 
 _MAX_ARGUMENTS = 6
 _MAX_TEXT = 32
@@ -38,9 +39,9 @@ def of_result(value: JsonValue, redactor: Redactor) -> str:
         case dict():
             return _of_dict(value, redactor)
         case [dict() as first, *_] if first:
-            return f"{_count(value)}, each with {_names(first, redactor)}"
+            return f"{counted(len(value), 'item')}, each with {_names(first, redactor)}"
         case list():
-            return _count(value)
+            return counted(len(value), "item")
         case str() if len(value) > 80:
             return f"a text of {len(value):,} characters"
     return _value(value, redactor)
@@ -72,7 +73,7 @@ def _of_dict(value: dict[str, Any], redactor: Redactor) -> str:
         return f"a dict with {_names(value, redactor)}" if value else "{}"
     shown = [f"{_short(key, redactor)}={_value(value[key], redactor)}" for key in chosen]
     more = len(value) - len(chosen)
-    rest = [f"{more} more key{'' if more == 1 else 's'}"] if more else []
+    rest = [counted(more, "more key")] if more else []
     return "{" + ", ".join([*shown, *rest]) + "}"
 
 
@@ -84,7 +85,7 @@ def _names(value: dict[str, Any], redactor: Redactor) -> str:
 def _argument(value: Any, redactor: Redactor, longest: int) -> str:
     """As `_value`, with enough to distinguish two lists, or two paths in one folder."""
     if isinstance(value, list) and value and (first := _telling(value[0])) is not None:
-        return f"[{_count(value)}: {_value(first, redactor, longest)}{', …' if len(value) > 1 else ''}]"
+        return f"[{counted(len(value), 'item')}: {_value(first, redactor, longest)}{', …' if len(value) > 1 else ''}]"
     if isinstance(value, str) and _is_path(value):
         line = redactor.text(value)
         return f'"{line}"' if len(line) <= longest else f'"…{line[1 - longest :]}"'
@@ -107,17 +108,13 @@ def _telling(item: Any) -> Any:
     return next(iter([*named, *short, *texts, *known.values()]), None)
 
 
-def _count(value: list[Any]) -> str:
-    return f"{len(value):,} item{'' if len(value) == 1 else 's'}"
-
-
 def _value(value: Any, redactor: Redactor, longest: int = _MAX_TEXT) -> str:
     if isinstance(value, str):
         return f'"{_short(value, redactor, max(longest, _MAX_URL) if value.startswith("https://") else longest)}"'
     if isinstance(value, dict):
-        return f"{{{len(value)} key{'' if len(value) == 1 else 's'}}}"
+        return f"{{{counted(len(value), 'key')}}}"
     if isinstance(value, list):
-        return f"[{_count(value)}]"
+        return f"[{counted(len(value), 'item')}]"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else _short(str(value), redactor)
 
 

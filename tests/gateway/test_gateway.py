@@ -40,7 +40,7 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from tests.memory.upstreams import READ_RESOURCE, MemoryUpstreams
+from tests.memory.upstreams import READ_RESOURCE, MemoryUpstreams, nobody
 
 SECRET = "ghp_0123456789abcdef"
 TOOLS = (
@@ -119,6 +119,7 @@ def host_api(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **p
         journal=SqliteJournal(thread, JournalCipher(tmp_path)),
         subscribers=[CallAudit(SqliteAudit(thread), config)],
         config=config,
+        approve=nobody,
     )
     return HostApi(gateway, upstreams, thread, calls)
 

@@ -32,7 +32,7 @@ from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import SqliteObservedTypeStore
 from tests.memory.journal import NoJournal
-from tests.memory.upstreams import MemoryUpstreams
+from tests.memory.upstreams import MemoryUpstreams, nobody
 
 SECRET = "ghp_0123456789abcdef"
 ISSUES = ToolDefinition("list-issues", input_schema={"type": "object", "properties": {"repo": {"type": "string"}}})
@@ -66,6 +66,7 @@ class Product:
             journal=NoJournal(),
             config=config,
             learning=self.learning,
+            approve=nobody,
         )
 
     def catalog(self) -> Catalog:

@@ -26,7 +26,7 @@ from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.resumed_calls import ResumedCalls
 from codemode_server.settings import Settings
 from tests.memory.journal import NoJournal
-from tests.memory.upstreams import MemoryUpstreams
+from tests.memory.upstreams import MemoryUpstreams, nobody
 
 TOOL = ToolDefinition(
     "create-issue",
@@ -92,6 +92,7 @@ def gateway(steps: Steps, subscribers: Sequence[Subscriber] = (), **permissions:
         journal=steps.journal,
         config=LiveConfig(Settings.model_validate({"permissions": permissions})),
         subscribers=subscribers,
+        approve=nobody,
     )
 
 

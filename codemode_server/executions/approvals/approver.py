@@ -83,7 +83,7 @@ class _Open:
 
 @dataclass(slots=True)
 class PersonApprover:
-    """Implements `gateway.approver.Approver`. Answers of other processes are noticed while it is open."""
+    """Asks the person for the gateway. Answers of other processes are noticed while it is open."""
 
     store: SqliteApprovals
     config: LiveConfig

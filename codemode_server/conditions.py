@@ -46,12 +46,8 @@ class Arguments:
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        """Values and characters, each counted until there are too many.
-
-        Raises:
-            NotEvaluable: they are nested too deep, or a text has a NUL: the library reads texts up to there only, so it
-                would take `acme\\0` for `acme`.
-        """
+        """Values and characters, each counted until there are too many. Raises `NotEvaluable` if they are nested too
+        deep, or a text has a NUL: the library reads texts up to there only, so it would take `acme\\0` for `acme`."""
         values = characters = 0
         for item in islice(values_in(self._arguments, with_keys=True), MAX_VALUES + 1):
             values += 1
@@ -73,11 +69,7 @@ class Condition:
     """A compiled condition, which may be evaluated in any thread."""
 
     def __init__(self, text: str) -> None:
-        """Compile it.
-
-        Raises:
-            ValueError: it is no condition; the message says where and why.
-        """
+        """Compile it. Raises `ValueError` if it is no condition; the message says where and why."""
         self.text = text
         self._macros = len(_MACRO.findall(text))
         self._has_split = _SPLIT.search(text) is not None
@@ -93,11 +85,8 @@ class Condition:
             raise ValueError(f"must be true or false, and gives {kind.lower()}")
 
     def holds(self, arguments: Arguments) -> bool:
-        """True if the condition holds for these arguments.
-
-        Raises:
-            NotEvaluable: a field is missing, types don't fit, or the arguments are too large.
-        """
+        """True if the condition holds for these arguments. Raises `NotEvaluable` if a field is missing, types don't
+        fit, or the arguments are too large."""
         self._check_size(arguments)
         try:
             result = self._expression.eval(arguments.activation)

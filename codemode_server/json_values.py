@@ -140,11 +140,7 @@ def replace_lone_surrogates(data: bytearray, replacement: str) -> None:
 
 def read_json(data: bytes) -> Any:
     """JSON in UTF-8 as a value. pydantic reads bytes without a text of them all, which one emoji makes four times as
-    long.
-
-    Raises:
-        ValueError: it is no JSON, or no UTF-8.
-    """
+    long. Raises `ValueError` if it is no JSON, or no UTF-8."""
     from pydantic_core import from_json
 
     try:

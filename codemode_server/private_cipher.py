@@ -49,11 +49,8 @@ class PrivateCipher:
         return _FORMAT + key_id + nonce + cipher.encrypt(nonce, data, _encoded(place))
 
     def decrypt(self, data: bytes, place: str) -> bytes:
-        """The value that `encrypt` was called with for this place.
-
-        Raises:
-            ValueUnreadable: the key is another one, or the value was changed.
-        """
+        """The value that `encrypt` was called with for this place. Raises `ValueUnreadable` if the key is another one,
+        or the value was changed."""
         from cryptography.exceptions import InvalidTag
 
         key_id, cipher, _ = self._key()

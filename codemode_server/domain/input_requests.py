@@ -54,11 +54,7 @@ class InputProvider(Protocol):
         """The host's session that made the call."""
 
     async def answer(self, request: InputRequest) -> dict[str, Any]:
-        """The result of the request, as the protocol has it.
-
-        Raises:
-            InputRefused: there is none.
-        """
+        """The result of the request, as the protocol has it. Raises `InputRefused` if there is none."""
 
 
 class HostInput(Protocol):
@@ -69,11 +65,8 @@ class HostInput(Protocol):
         """Features that the host has declared."""
 
     async def ask(self, request: InputRequest) -> dict[str, Any]:
-        """The host's answer, as it came. Cancelling this withdraws the request.
-
-        Raises:
-            InputRefused: the host answered with an error.
-        """
+        """The host's answer, as it came. Cancelling this withdraws the request. Raises `InputRefused` if the host
+        answered with an error."""
 
 
 class _NoHostInput:

@@ -71,11 +71,8 @@ _NAME = re.compile(rf"[a-z0-9][a-z0-9._@+-]{{0,{MAX_CHARACTERS - 1}}}", re.ASCII
 
 
 def principal_id(name: str) -> PrincipalId:
-    """The name, checked.
-
-    Raises:
-        ValueError: it can't be the name of a principal; the message says why, and does not repeat it.
-    """
+    """The name, checked. Raises `ValueError` if it can't be the name of a principal; the message says why, and does not
+    repeat it."""
     return PrincipalId(checked_name(name))
 
 

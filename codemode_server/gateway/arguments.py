@@ -28,11 +28,8 @@ _MAX_PROBLEMS = 5
 
 
 def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
-    """Refuse arguments that the schema of `tool` refuses.
-
-    Raises:
-        InvalidArguments: the message says what is wrong and, where names are wrong, what the tool takes.
-    """
+    """Refuse arguments that the schema of `tool` refuses. Raises `InvalidArguments`: the message says what is wrong
+    and, where names are wrong, what the tool takes."""
     problems = _unknown_and_missing(tool, arguments)
     takes = f" {_takes(tool)}" if problems else ""  # where a value is wrong, the names of the others don't help
     problems += _schema_problems(tool, arguments, beside_others=bool(problems))

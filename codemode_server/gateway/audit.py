@@ -107,11 +107,8 @@ class AuditRow:
 async def read_execution(
     audit: SqliteAudit, principal: Principal, execution_id: ExecutionId
 ) -> tuple[ExecutionRecord, list[CallRecord]] | None:
-    """One execution of this principal with its calls; None if the audit does not know it (any more).
-
-    Raises:
-        AuditUnavailable: the store can't be read.
-    """
+    """One execution of this principal with its calls; None if the audit does not know it (any more). Raises
+    `AuditUnavailable` if the store can't be read."""
     events: list[AuditEvent] = []
     after, is_more = 0, True
     while is_more:

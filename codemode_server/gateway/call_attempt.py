@@ -64,11 +64,7 @@ class CallAttempt:
         return (time.perf_counter() - self.began_at) * 1e3
 
     async def check_arguments(self) -> None:
-        """Compare what would be sent with the schema of the tool.
-
-        Raises:
-            InvalidArguments: it does not fit.
-        """
+        """Compare what would be sent with the schema of the tool. Raises `InvalidArguments` if it does not fit."""
         check, arguments = self.target.check, self.call.arguments
         if self.release is None:
             await run_sized(self.is_large, check, arguments)

@@ -43,11 +43,7 @@ class Detection:
 
     async def find(self, value: JsonValue, withheld: str) -> Findings:
         """The findings in a value of a server. `withheld` is how a refusal to hand it on begins: "what crm asks is
-        withheld".
-
-        Raises:
-            ResultWithheld: the recognizer of names has failed, or the value is too large.
-        """
+        withheld". Raises `ResultWithheld` if the recognizer of names has failed, or the value is too large."""
         try:
             found = await self._current().find(value)
         except RecognizerFailed as error:

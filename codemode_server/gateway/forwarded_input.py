@@ -55,11 +55,7 @@ _CONTENT = {"text": ("text",), "image": ("data", "mimeType"), "audio": ("data", 
 
 
 def forwarded_request(request: InputRequest, server: str, redactor: Redactor) -> InputRequest:
-    """The request for the host.
-
-    Raises:
-        InputRefused: it must not be forwarded; the message says why.
-    """
+    """The request for the host. Raises `InputRefused` if it must not be forwarded; the message says why."""
     _check_size(request.params, "the request")
     params = without_secrets(dict(request.params), redactor)
     match request.feature:
@@ -74,11 +70,8 @@ def forwarded_request(request: InputRequest, server: str, redactor: Redactor) ->
 
 
 def returned_answer(request: InputRequest, answer: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """The host's answer for the upstream; `request` is what was forwarded.
-
-    Raises:
-        InputRefused: it is no answer to the request.
-    """
+    """The host's answer for the upstream; `request` is what was forwarded. Raises `InputRefused` if it is no answer to
+    the request."""
     _check_size(answer, "the host's answer")
     taken: dict[str, Any] = without_secrets(dict(answer), redactor)
     match request.feature:
@@ -91,12 +84,9 @@ def returned_answer(request: InputRequest, answer: Mapping[str, Any], redactor: 
 
 
 def checked_url(url: object) -> str:
-    """An address that a person may be asked to open, its host in ASCII as the browser will ask for it.
-
-    Raises:
-        InputRefused: any other scheme than https, or http to this machine, or one with credentials, or whose host can
-            be taken for another.
-    """
+    """An address that a person may be asked to open, its host in ASCII as the browser will ask for it. Raises
+    `InputRefused` for any other scheme than https, or http to this machine, or one with credentials, or whose host can
+    be taken for another."""
     if not isinstance(url, str) or not url.isprintable() or " " in url or not 0 < len(url) <= _MAX_URL_CHARACTERS:
         raise InputRefused("the address is not a URL of at most 2,000 printable characters")
     try:

@@ -134,12 +134,9 @@ class Gateway:
     ) -> Reply:
         """Call a tool for an execution, named as in `servers.<server>.<tool>`, with raw argument names.
 
-        `raw` returns the whole result as the upstream sent it, also if it is marked as an error.
-
-        Raises:
-            CallError: the call did not succeed; the message is for the program.
-            JournalUnavailable: it could not be recorded, so it was not sent.
-        """
+        `raw` returns the whole result as the upstream sent it, also if it is marked as an error. Raises `CallError`,
+        with a message for the program, if the call did not succeed; `JournalUnavailable` if it could not be recorded,
+        so it was not sent."""
         try:
             found = self._catalog().server(server)
             target = ToolTarget(found, found.tool(tool), is_raw=raw)

@@ -113,11 +113,8 @@ class CallGuard:
     async def after(
         self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], reply: Reply
     ) -> tuple[Reply, tuple[str, ...]]:
-        """The result for the program after the guardrails, and who changed it.
-
-        Raises:
-            ResultWithheld: a guardrail blocks it.
-        """
+        """The result for the program after the guardrails, and who changed it. Raises `ResultWithheld` if a guardrail
+        blocks it."""
         if not self._chain.looks_at("after_call"):
             return reply, ()
         form: Literal["mcp", "blocks", "value"] = "blocks" if reply.encoding == "blocks" else "value"

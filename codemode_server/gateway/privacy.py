@@ -133,11 +133,8 @@ class CallPrivacy:
         self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], decided: Release | None
     ) -> dict[str, Any]:
         """The arguments that the upstream receives, with the values of tokens at this moment: of those that the
-        decision was about. A token that was made later stays as it is written.
-
-        Raises:
-            CallRefused: the person has forgotten a token meanwhile.
-        """
+        decision was about. A token that was made later stays as it is written. Raises `CallRefused` if the person has
+        forgotten a token meanwhile."""
         if (tokens := self._map) is None or decided is None:
             return arguments
         known = await tokens.find(calls.context.principal.principal_id, decided.known)
@@ -151,11 +148,8 @@ class CallPrivacy:
             raise CallRefused(f"{title_of(target)} was not called: {error}") from error
 
     async def received(self, calls: ExecutionCalls, target: CallTarget, release: Release | None, reply: Reply) -> Reply:
-        """The answer to a call with tokens in place of personal data, and of the values that the call has sent.
-
-        Raises:
-            ResultWithheld: it can't be handed on.
-        """
+        """The answer to a call with tokens in place of personal data, and of the values that the call has sent. Raises
+        `ResultWithheld` if it can't be handed on."""
         mode, sent = self.mode_of(target.server), dict[str, str]()
         if release is not None:
             sent = {token: it.original for token, it in release.known.items() if it.original is not None}
@@ -184,10 +178,7 @@ class CallPrivacy:
         self, calls: ExecutionCalls, target: CallTarget, value: JsonValue, findings: Findings, withheld: str
     ) -> JsonValue:
         """A message of a server with tokens, which are asked for at once: a server that may not get so many gets none.
-
-        Raises:
-            ResultWithheld: there are no tokens for it.
-        """
+        Raises `ResultWithheld` if there are no tokens for it."""
         found, principal, server = findings.found, calls.context.principal.principal_id, target.server.raw_name
         if (known := self._map) is None:
             if found:
@@ -231,11 +222,8 @@ class CallPrivacy:
         return text
 
     async def protected(self, calls: ExecutionCalls, target: CallTarget, value: JsonValue) -> JsonValue:
-        """A question of a server to the host, with tokens in place of personal data.
-
-        Raises:
-            ResultWithheld: it can't be searched, or the store of the tokens can't be used.
-        """
+        """A question of a server to the host, with tokens in place of personal data. Raises `ResultWithheld` if it
+        can't be searched, or the store of the tokens can't be used."""
         if self.mode_of(target.server) == "values":
             return value
         withheld = f"what {target.server.name} asks is withheld"
@@ -244,10 +232,7 @@ class CallPrivacy:
 
     async def require_shareable(self, calls: ExecutionCalls, target: CallTarget, address: str) -> None:
         """Check an address that a server asks the person to open. The host sees it as it is: a token leads nowhere.
-
-        Raises:
-            ResultWithheld: it has personal data; the model gets the reason as well.
-        """
+        Raises `ResultWithheld` if it has personal data; the model gets the reason as well."""
         if (tokens := self._map) is None:
             return
         known = tokens.texts_of(calls.context.principal.principal_id)
@@ -293,10 +278,7 @@ def _without_half(text: str) -> str:
 
 def call_privacy(config: LiveConfig, store: SqliteTokens) -> CallPrivacy:
     """The protection of a product, as its configuration asks for it; the redactors of `config` use it from now on.
-
-    Raises:
-        SettingsError: servers are to be protected, and the detection is not installed.
-    """
+    Raises `SettingsError` if servers are to be protected, and the detection is not installed."""
     settings = config.settings.privacy
     if settings.is_on and (lacking := missing_privacy(settings.name_models)):
         raise SettingsError(f"privacy: {lacking.reason}: {lacking.command}")

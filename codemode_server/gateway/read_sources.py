@@ -77,10 +77,7 @@ class ReadSources:
 
     def load(self, newest_change: Callable[[Principal], float]) -> None:
         """Take over what is stored; `newest_change` tells when something in a principal's workspace was last changed.
-
-        Raises:
-            JournalUnavailable: the store can't be used.
-        """
+        Raises `JournalUnavailable` if the store can't be used."""
         stored, left = self._store.load(), self._store.left_programs()
         shared = [it for it in stored if it[1] in (*SHARED, EPHEMERAL)]
         sessions = [it for it in stored if it not in shared]
@@ -121,12 +118,9 @@ class ReadSources:
             self._add(_holder(context), [replace(it, at=now) for it in sources])
 
     async def take_over_session(self, context: RequestContext, session: Session, *, has_read: bool) -> None:
-        """A session gets an ended program of another one, which `has_read` something.
-
-        Raises:
-            MetaToolError: rules depend on what the other session has read, and that is not known any more.
-            JournalUnavailable: the store can't be used.
-        """
+        """A session gets an ended program of another one, which `has_read` something. Raises `MetaToolError` if rules
+        depend on what the other session has read, and that is not known any more; `JournalUnavailable` if the store
+        can't be used."""
         other = context.principal.principal_id, _name_of(session)
         if other == _holder(context):
             return
@@ -153,11 +147,8 @@ class ReadSources:
         self._shared.pop(execution_id, None)
 
     def of(self, context: RequestContext) -> SourceSet:
-        """Sources that the session of a request has read or may have read, its own first.
-
-        Raises:
-            JournalUnavailable: the store can't be used, so it is unknown what other products' programs have written.
-        """
+        """Sources that the session of a request has read or may have read, its own first. Raises `JournalUnavailable`
+        if the store can't be used, so it is unknown what other products' programs have written."""
         self._forget()
         own, principal = _holder(context), context.principal.principal_id
         found = SourceSet(self._valid(own))
@@ -198,11 +189,7 @@ class ReadSources:
         return any(self._config.settings.permissions.flows.rules or self.labels.of_source(it) for it in read)
 
     def begin(self, execution_id: ExecutionId, context: RequestContext) -> None:
-        """A program begins, which sees /workspace.
-
-        Raises:
-            JournalUnavailable: the store can't be used.
-        """
+        """A program begins, which sees /workspace. Raises `JournalUnavailable` if the store can't be used."""
         self._forget()
         holder = _holder(context)
         self._programs[execution_id] = RunningProgram(execution_id, holder, self._clock())

@@ -154,11 +154,8 @@ def receivers(settings: PrivacySettings) -> str:
 
 def arguments_to_send(target: CallTarget, arguments: dict[str, Any], known: Mapping[str, KnownToken]) -> dict[str, Any]:
     """The arguments with the values of these tokens, of the JSON type that the tool takes there. Where its schema
-    allows both texts and numbers, or says nothing, a value is of the type that it had at first.
-
-    Raises:
-        NotPlaceable: a value can't be put in its place.
-    """
+    allows both texts and numbers, or says nothing, a value is of the type that it had at first. Raises `NotPlaceable`
+    if a value can't be put in its place."""
     values = {token: it.value for token, it in known.items() if it.value is not None}
     sent: dict[str, Any] = with_values(arguments, values)
     if isinstance(target, ToolTarget):

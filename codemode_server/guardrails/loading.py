@@ -44,11 +44,8 @@ def guardrail_chain(config: LiveConfig) -> GuardrailChain:
 
 
 def load_guardrails(settings: Sequence[GuardrailSettings]) -> list[AskedGuardrail]:
-    """The guardrails of the configuration, in its order.
-
-    Raises:
-        SettingsError: one can't be loaded; no program may run without it.
-    """
+    """The guardrails of the configuration, in its order. Raises `SettingsError` if one can't be loaded; no program may
+    run without it."""
     return [_loaded(f"guardrails[{index}]", one) for index, one in enumerate(settings)]
 
 

@@ -67,20 +67,14 @@ class NameRecognizer:
         return anyio.CapacityLimiter(1)
 
     async def load(self) -> None:
-        """Load the models, so that the first search does not wait.
-
-        Raises:
-            RecognizerFailed: they can't be loaded.
-        """
+        """Load the models, so that the first search does not wait. Raises `RecognizerFailed` if they can't be
+        loaded."""
         if self._loaded is None:
             await anyio.to_thread.run_sync(self._models, limiter=self._thread, abandon_on_cancel=True)
 
     async def persons_in(self, texts: Sequence[str]) -> list[list[Span]]:
-        """The names in each text, as any of the models finds them.
-
-        Raises:
-            RecognizerFailed: one can't be searched.
-        """
+        """The names in each text, as any of the models finds them. Raises `RecognizerFailed` if one can't be
+        searched."""
         if not texts:
             return []
         await self.load()

@@ -69,11 +69,8 @@ class TokenMap:
         found: Sequence[Finding],
         server: str,
     ) -> dict[tuple[str, str], str]:
-        """The tokens of findings, by kind and value. `server` is the one whose result has them.
-
-        Raises:
-            TokensFull: the server may not get so many.
-        """
+        """The tokens of findings, by kind and value. `server` is the one whose result has them. Raises `TokensFull` if
+        the server may not get so many."""
         numbers = frozenset((one.kind, one.value) for one in found if one.is_number)
         different = dict.fromkeys((one.kind, one.value) for one in found)
         values = await run_sized(len(different) > _FEW, _personal_values, [*different], numbers)

@@ -56,13 +56,10 @@ class NotPlaceable(ValueError):
 
 
 def with_values(value: Any, values: Values, key: str = "") -> Any:
-    """A JSON value with the values of these tokens in their places. A text that is a token and nothing else becomes
-    the value as JSON has it; a key and a longer text take it as text, escaped if the text is JSON or SQL. `key` is that
-    of the value, or of the list around it.
-
-    Raises:
-        NotPlaceable: a value would change the meaning of what is around it.
-    """
+    """A JSON value with the values of these tokens in their places. A text that is a token and nothing else becomes the
+    value as JSON has it; a key and a longer text take it as text, escaped if the text is JSON or SQL. `key` is that of
+    the value, or of the list around it. Raises `NotPlaceable` if a value would change the meaning of what is around
+    it."""
     if isinstance(value, str):
         return values[value] if value in values else _within(value, values, key)
     if isinstance(value, dict):

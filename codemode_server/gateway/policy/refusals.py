@@ -20,11 +20,8 @@ Hidden = Callable[[str, ToolDefinition], Deny | None]
 
 
 def require_not_denied(title: str, decision: Decision) -> None:
-    """Return if the call `title` may be sent, perhaps after a person has approved it.
-
-    Raises:
-        CallRefused: it may not; the message is for the model.
-    """
+    """Return if the call `title` may be sent, perhaps after a person has approved it. Raises `CallRefused` if it may
+    not; the message is for the model."""
     if refusal := refusal_of(decision):
         raise CallRefused(refusal.message(title))
 

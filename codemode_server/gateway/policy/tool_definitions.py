@@ -111,11 +111,8 @@ class ToolDefinitions:
 def change_of(
     store: SqliteDefinitions, it: KnownDefinition, known: KnownTools, principal: Principal
 ) -> tuple[str, ...]:
-    """Difference between a definition and the one that was accepted last.
-
-    Raises:
-        JournalUnavailable: the store can't be read.
-    """
+    """Difference between a definition and the one that was accepted last. Raises `JournalUnavailable` if the store
+    can't be read."""
     base = _accepted_before(it, known)
     before = store.text(principal, base.server, base.tool, base.digest) if base is not None else ""
     return change_between(fields_of(before), fields_of(store.text(principal, it.server, it.tool, it.digest)))

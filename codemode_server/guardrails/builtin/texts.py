@@ -37,11 +37,8 @@ def texts_of(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def spellings_of(text: str) -> Iterator[str]:
-    """The text, without characters that nobody sees and in its compatible form; and the same percent-decoded.
-
-    Raises:
-        Unreadable: it has too many escapes.
-    """
+    """The text, without characters that nobody sees and in its compatible form; and the same percent-decoded. Raises
+    `Unreadable` if it has too many escapes."""
     seen: set[str] = set()
     for _ in range(_MAX_DECODED):
         plain = text if text.isascii() else unicodedata.normalize("NFKC", text.translate(_UNSEEN))
@@ -71,9 +68,5 @@ class ArgumentsGuardrail(Guardrail):
         return Ask(reason) if self.settings.action == "ask" else Block(reason)
 
     def problem(self, call: GuardedCall) -> str:
-        """Problem in the arguments; empty if none.
-
-        Raises:
-            Unreadable: they have more in them than is read.
-        """
+        """Problem in the arguments; empty if none. Raises `Unreadable` if they have more in them than is read."""
         raise NotImplementedError

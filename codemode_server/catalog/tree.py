@@ -85,8 +85,6 @@ def list_dir(
         case ["skills"]:
             found = _sorted(skills())
             return _paged("/skills", "from skills.<name> import <name>" if found else NO_SKILLS, found, page)
-        case ["skills", *inner] if not place.strip().endswith(".py"):
-            raise MetaToolError(f'there is no folder /skills/{"/".join(inner)}; list_dir("/skills") lists them')
         case ["workflows"]:
             return _paged("/workflows", WORKFLOWS, _sorted(workflows()), page)
         case ["workspace", *inner]:
@@ -227,10 +225,7 @@ def _read(
             return list_dir(catalog, match["path"], refusal_of=refusal_of)
         case ["servers", "__init__"]:
             return _file("/servers/__init__.py", SERVERS_PACKAGE, match)
-        case ["skills", name, *inner] if skill is not None:
-            if inner:
-                inside = "/".join((name, *inner[:-1], match["path"].rsplit("/", 1)[-1]))
-                raise MetaToolError(f'there is no /skills/{inside}; list_dir("/skills") lists them')
+        case ["skills", name] if skill is not None:
             text, note = skill(name)
             return _file(f"/skills/{name}.py", text, match, note)
         case ["workflows", name] if workflow is not None:

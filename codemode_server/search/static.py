@@ -55,17 +55,15 @@ class StaticEncoder:
     def load(self) -> None:
         """Reads the table. Raises `EncoderFailed`: the file is missing or damaged."""
         with self._lock:
-            header, body = _read(self._path)
             try:
-                tokens, self._dimensions, scales_at = header["tokens"], header["dimensions"], header["vocabulary_bytes"]
+                header, body = _read(self._path)
+                tokens, dimensions, scales_at = header["tokens"], header["dimensions"], header["vocabulary_bytes"]
                 vocabulary = body[:scales_at].decode("utf-8").split("\n")[:-1]
                 self._scales = np.frombuffer(body, "<f4", tokens, scales_at)
-                rows = np.frombuffer(body, np.int8, -1, scales_at + 4 * tokens)
-                self._rows = rows.reshape(tokens, self._dimensions)
-            except (KeyError, TypeError, ValueError) as error:
-                raise EncoderFailed(f"the static table {str(self._path)!r} has an invalid header") from error
-            if len(vocabulary) != tokens:
-                raise EncoderFailed(f"the static table {str(self._path)!r} has {len(vocabulary)} tokens, not {tokens}")
+                self._rows = np.frombuffer(body, np.int8, -1, scales_at + 4 * tokens).reshape(tokens, dimensions)
+            except (OSError, KeyError, TypeError, ValueError) as error:
+                reason = f"the static table {str(self._path)!r} can't be read: {error}"
+                raise EncoderFailed(reason, "reinstall codemode-server") from error
             self.name, self._tokens = f"static-{header['sha256'][:12]}", Tokenizer(vocabulary)
 
     def close(self) -> None:
@@ -80,7 +78,7 @@ class StaticEncoder:
         with self._lock:
             if self._tokens is None:
                 raise EncoderFailed("it is not loaded", may_retry=True)
-            vectors = np.zeros((len(texts), self._dimensions), np.float32)
+            vectors = np.zeros((len(texts), self._rows.shape[1]), np.float32)
             for start in range(0, len(texts), _BATCH_TEXTS):
                 self._encode(self._tokens, texts[start : start + _BATCH_TEXTS], vectors[start : start + _BATCH_TEXTS])
             return vectors
@@ -167,18 +165,8 @@ def _folded(text: str) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], bytes]:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise EncoderFailed(f"the static table {str(path)!r} can't be read: {error.strerror}") from error
-    line, _, body = content.removeprefix(MAGIC).partition(b"\n")
-    if not content.startswith(MAGIC):
-        raise EncoderFailed(f"{str(path)!r} is not a static table of this version")
-    try:
-        header = json.loads(line)
-        is_whole = isinstance(header, dict) and header.get("sha256") == hashlib.sha256(body).hexdigest()
-    except ValueError:
-        is_whole = False
-    if not is_whole:
-        raise EncoderFailed(f"the static table {str(path)!r} is damaged", "reinstall codemode-server")
+    line, _, body = path.read_bytes().removeprefix(MAGIC).partition(b"\n")
+    header = json.loads(line)
+    if header["sha256"] != hashlib.sha256(body).hexdigest():
+        raise ValueError("it is damaged")
     return header, body

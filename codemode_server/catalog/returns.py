@@ -45,6 +45,8 @@ class ReturnType:
     """True if the declared result is a single text, which programs receive parsed if it is JSON."""
     open_classes: frozenset[str] = frozenset()
     """Classes of the stub whose dicts may have more keys than the class declares."""
+    closed_classes: frozenset[str] = frozenset()
+    """Those whose dicts surely have no more keys."""
     keys_depend_on: str = ""
     """The argument that determines the keys of the result or of its rows; empty if the keys are fixed."""
     awaits_first_call: bool = False
@@ -95,6 +97,7 @@ def return_type(
         "unknown" if may_be_json or str(declared) == "Any" else "declared",
         may_be_json=may_be_json,
         open_classes=writer.open_classes,
+        closed_classes=writer.closed_classes,
         awaits_first_call=is_learned and shape is None,
     )
 

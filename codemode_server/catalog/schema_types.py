@@ -33,6 +33,8 @@ _LITERAL_CHARACTERS = 3_000
 _MAX_NODES = 3_000
 """Maximum number of nodes read of one tool's schemas; the largest real tool has about a thousand."""
 _MAX_DEPTH = 12
+_MORE_KEYS = frozenset({"anyOf", "oneOf", "if", "not", "patternProperties"})
+"""Keywords beside which an object may have more keys than its properties."""
 _COMMENT_CHARACTERS = 300
 FILE = "codemode.File"
 """A kind in addition to those of JSON: bytes, which programs receive as `File` objects."""
@@ -113,6 +115,7 @@ class TypeWriter:
         self._names = {*STUB_NAMES, *KEYWORDS, "File", *reserved}
         self._classes: list[_Class] = []
         self._by_content: dict[tuple[object, ...], PyType] = {}
+        self._is_closed: dict[str, bool] = {}
         self._by_reference: dict[str, PyType] = {}
         self._nodes = _MAX_NODES
 
@@ -127,6 +130,11 @@ class TypeWriter:
     @property
     def open_classes(self) -> frozenset[str]:
         return frozenset(found.name for found in self._classes if found.comment)
+
+    @property
+    def closed_classes(self) -> frozenset[str]:
+        """Those whose dicts surely have no other keys."""
+        return frozenset(name for name, is_closed in self._is_closed.items() if is_closed)
 
     @property
     def class_count(self) -> int:
@@ -230,13 +238,15 @@ class TypeWriter:
         if isinstance(more, dict) and more:
             comment = f"other keys: {self.type_of(more, name, depth + 1)}"
         content = (tuple(fields), comment)
-        known = self._by_content.get(content)
-        if known is not None:
+        if (known := self._by_content.get(content)) is not None:
             self._names.discard(name)
-            return known
-        self._classes.append(_Class(name, tuple(fields), comment))
-        self._by_content[content] = PyType(names=(name,), classes=frozenset({name}))
-        return self._by_content[content]
+            (name,) = known.names
+        else:
+            self._classes.append(_Class(name, tuple(fields), comment))
+            known = self._by_content[content] = PyType(names=(name,), classes=frozenset({name}))
+        is_closed = more is False and len(fields) == len(properties_of(flat)) and _MORE_KEYS.isdisjoint(flat)
+        self._is_closed[name] = is_closed and self._is_closed.get(name, True)
+        return known
 
     def note(self, schema: object, found: PyType, limit: int) -> str:
         flat = self._reader.flat(schema)

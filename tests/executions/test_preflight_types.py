@@ -69,6 +69,7 @@ async def test_a_wrong_key_is_seen_however_the_result_came(code: str) -> None:
         "import asyncio\nasync def main():\n    async with asyncio.TaskGroup() as g:\n"
         "        t = g.create_task(get_issue('a', 1))\n    print(t.result()['title'])\nawait main()",
         "x = get_issue('a', 1)\nreturn x['title']",
+        "keys = sorted(get_issue('a', 1))\nkeys.append('b')\nprint(keys.index('b'))",
         "from datetime import date\nsearch(date.today())",
         "args = {'repo': 'a', 'number': 1}\nget_issue(**args)['title']",
         "list = [1]\nstr = 'a'\nget_issue(str, list[0])['title']",

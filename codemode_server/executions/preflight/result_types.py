@@ -13,8 +13,6 @@ from functools import cached_property, lru_cache
 from itertools import islice
 
 from codemode_server.catalog.catalog import Tool
-from codemode_server.catalog.json_schema import SchemaReader, properties_of
-from codemode_server.catalog.returns import declared_result
 from codemode_server.domain.calls import ResultKey
 from codemode_server.executions.preflight.findings import Finding, Findings
 from codemode_server.sandbox.guest.await_rule import Use
@@ -41,39 +39,29 @@ class _Type:
 
     def part(self, container: str) -> _Type | None:
         """The type of the parts of a `list[…]` or `dict[str, …]`; None for any other type."""
-        only = self._only
-        return replace(self, text=only[len(container) : -1]) if only.startswith(container) else None
+        return replace(self, text=self.name[len(container) : -1]) if self.name.startswith(container) else None
 
     @property
-    def result_class(self) -> _Class | None:
-        return _classes_of(self.tool).get(self._only)
-
-    @property
-    def _only(self) -> str:
+    def name(self) -> str:
         """The only member beside None; empty if there are several, of which any may come at run time."""
         others = [it for it in _members(self.text) if it != "None"]
         return others[0] if len(others) == 1 else ""
 
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """The types of the keys of a TypedDict, with `?` behind a key that may be missing; empty for any other type."""
+        return dict(self.tool.stub.classes.get(self.name, ()))
 
-@dataclass(frozen=True, slots=True)
-class _Class:
-    """One TypedDict of a tool's stub."""
-
-    tool: Tool
-    name: str
-    fields: Mapping[str, str]
-    """The type of each key."""
-    optional: frozenset[str]
-    """Keys that such a dict may lack."""
-    is_closed: bool
-    """True if the upstream declares that there are no other keys."""
+    def key(self, name: str) -> _Type | None:
+        fields = self.fields
+        found = fields.get(name) or fields.get(f"{name}?")
+        return None if found is None else replace(self, text=found)
 
     def described(self, subject: str = "It") -> str:
-        marked = [f"{key}?" if key in self.optional else key for key in list(self.fields)[:_MAX_KEYS]]
-        more = f", … ({len(self.fields) - _MAX_KEYS} more)" if len(self.fields) > _MAX_KEYS else ""
-        returned = self.tool.stub.returned
+        keys, returned = list(self.fields), self.tool.stub.returned
+        more = f", … ({len(keys) - _MAX_KEYS} more)" if len(keys) > _MAX_KEYS else ""
         calls = f", as observed in {returned.calls} calls" if returned.origin == "observed" else ""
-        return f"{subject} has {', '.join(marked)}{more} (from {self.tool.name}(){calls})."
+        return f"{subject} has {', '.join(keys[:_MAX_KEYS])}{more} (from {self.tool.name}(){calls})."
 
 
 def result_findings(own: Findings) -> list[Finding]:
@@ -90,7 +78,9 @@ class _ResultTypes:
     def __init__(self, findings: Findings) -> None:
         self._own = findings
         self._nodes = findings.reading.nodes
-        self._calls = {bound.call: _Type(bound.tool, _stub(bound.tool.stub.source)[0]) for bound in findings.calls}
+        self._calls: dict[ast.expr, _Type] = {
+            bound.call: _Type(bound.tool, str(bound.tool.stub.returned.type)) for bound in findings.calls
+        }
         self._types: dict[ast.expr | str, _Type | None] = {}
         """By expression, or by name."""
         self._bindings: dict[str, list[tuple[ast.expr, bool]]] = {}
@@ -123,27 +113,25 @@ class _ResultTypes:
                 yield found
 
     def _unknown_key(self, node: ast.expr, key: str, known: _Type) -> Finding | None:
-        if (items := known.part("list[")) is not None and (one := items.result_class) is not None:
-            message = f"a list can't be indexed by {key!r}; {one.described('an item')}"
+        if (item := known.part("list[")) is not None and item.fields:
+            message = f"a list can't be indexed by {key!r}; {item.described('an item')}"
             return self._own.finding(node, message, is_sure=False)
-        found = known.result_class
-        if found is None or key in found.fields or key in self._other_texts:
+        if not known.fields or known.key(key) is not None or key in self._other_texts:
             return None
-        meant, returned = similar_name(key, list(found.fields)), found.tool.stub.returned
-        if returned.origin == "observed" and found.name in returned.open_classes and not meant:
+        meant, returned = similar_name(key, [it.removesuffix("?") for it in known.fields]), known.tool.stub.returned
+        if returned.origin == "observed" and known.name in returned.open_classes and not meant:
             return None  # the keys of such a dict depend on the arguments
         end = f' - did you mean "{meant}"?' if meant else "."
-        message = f'Unknown key "{key}" for TypedDict `{found.name}`{end} {found.described()}'
-        is_sure = found.is_closed and not known.is_nullable and not self._adds_any_key
-        return self._own.finding(node, message, ResultKey(found.tool.server, found.tool.name, key), is_sure=is_sure)
+        message = f'Unknown key "{key}" for TypedDict `{known.name}`{end} {known.described()}'
+        is_sure = known.name in returned.closed_classes and not known.is_nullable and not self._adds_any_key
+        return self._own.finding(node, message, ResultKey(known.tool.server, known.tool.name, key), is_sure=is_sure)
 
     def _unknown_attribute(self, node: ast.expr, name: str, known: _Type) -> Finding | None:
-        found = known.result_class
-        if found is None or hasattr(dict, name):
+        if not known.fields or hasattr(dict, name):
             return None
-        write = f"; write [{name!r}]" if name in found.fields else ""
-        message = f"Object of type `{found.name}` has no attribute `{name}`{write}. {found.described()}"
-        return self._own.finding(node, message, is_sure=found.tool.stub.returned.origin == "declared")
+        write = f"; write [{name!r}]" if known.key(name) is not None else ""
+        message = f"Object of type `{known.name}` has no attribute `{name}`{write}. {known.described()}"
+        return self._own.finding(node, message, is_sure=known.tool.stub.returned.origin == "declared")
 
     def _type_of(self, node: ast.expr) -> _Type | None:
         key = node.id if isinstance(node, ast.Name) else node
@@ -158,14 +146,17 @@ class _ResultTypes:
                 return self._type_of_name(name)
             case ast.Await(value=ast.Call() as call) if call in self._calls:
                 return self._calls[call]
-            case ast.Await(value=ast.Call(func=function, args=[ast.Starred(value=several)])) if (
-                last_name(function) == "gather"
+            case ast.Await(value=ast.Call(func=function, args=[ast.Starred(value=several)], keywords=[])) if (
+                last_name(function) == "gather" and "gather" not in self._own.call_uses.functions
             ):
                 return self._type_of_list(several)
             case ast.Call() if node in self._calls:
                 return self._calls[node] if self._own.call_uses.use_of(node) is Use.VALUE else None
-            case ast.Call(func=ast.Name(id=name), args=[items]) if name in _SAME_ITEMS:
-                return self._type_of(items)
+            case ast.Call(func=ast.Name(id=name), args=[items]) if (
+                name in _SAME_ITEMS and name not in self._own.names.bound
+            ):
+                held = self._type_of(items)
+                return held if held is not None and held.part("list[") is not None else None
             case ast.Call(func=ast.Attribute(value=value, attr="values"), args=[]):
                 held = self._type_of(value)
                 values = held.part("dict[str, ") if held is not None else None
@@ -181,8 +172,7 @@ class _ResultTypes:
         """The type of a list of the items that an expression lists, of calls that are awaited too."""
         if not isinstance(node, ast.ListComp | ast.GeneratorExp):
             return None
-        is_call = isinstance(node.elt, ast.Call) and node.elt in self._calls
-        item = self._calls[node.elt] if is_call else self._type_of(node.elt)  # type: ignore[index]
+        item = self._calls.get(node.elt) or self._type_of(node.elt)
         return None if item is None else replace(item, text=f"list[{item.text}]")
 
     def _type_of_name(self, name: str) -> _Type | None:
@@ -222,9 +212,7 @@ class _ResultTypes:
 
 def _item_of(held: _Type, index: ast.expr) -> _Type | None:
     if isinstance(index, ast.Constant) and isinstance(index.value, str):
-        if (found := held.result_class) is not None and index.value in found.fields:
-            return replace(held, text=found.fields[index.value])
-        return held.part("dict[str, ")
+        return held.key(index.value) or held.part("dict[str, ")
     return held if isinstance(index, ast.Slice) else held.part("list[") or held.part("dict[str, ")
 
 
@@ -241,56 +229,3 @@ def _members(text: str) -> tuple[str, ...]:
             case other:
                 found.append(ast.unparse(other))
     return tuple(found)
-
-
-@lru_cache(maxsize=512)
-def _stub(source: str) -> tuple[str, dict[str, tuple[dict[str, str], frozenset[str]]]]:
-    """The type of the result, and the keys of each TypedDict with their types, and those that it may lack."""
-    returned, found = "None", {}
-    for node in ast.parse(source).body:
-        match node:
-            case ast.FunctionDef(returns=ast.expr() as kind):
-                returned = ast.unparse(kind)
-                continue
-            case ast.ClassDef(name=name, keywords=words, body=body):
-                fields = [it for it in body if isinstance(it, ast.AnnAssign)]
-                types = {it.target.id: ast.unparse(it.annotation) for it in fields if isinstance(it.target, ast.Name)}
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[_, ast.Dict() as held], keywords=words)):
-                pairs = zip(held.keys, held.values, strict=True)
-                types = {str(key.value): ast.unparse(kind) for key, kind in pairs if isinstance(key, ast.Constant)}
-            case _:
-                continue
-        is_partial = any(word.arg == "total" for word in words)
-        found[name] = types, frozenset(key for key, kind in types.items() if is_partial or kind.startswith("NotReq"))
-    return returned, found
-
-
-@lru_cache(maxsize=512)
-def _classes_of(tool: Tool) -> dict[str, _Class]:
-    closed = _closed_keys(tool) if tool.stub.returned.origin == "declared" else set()
-    return {
-        name: _Class(tool, name, types, optional, frozenset(types) in closed)
-        for name, (types, optional) in _stub(tool.stub.source)[1].items()
-    }
-
-
-def _closed_keys(tool: Tool) -> set[frozenset[str]]:
-    """The keys of each object of the declared result that has no others, and that no open one has as well."""
-    schema, _ = declared_result(tool.definition)
-    reader = SchemaReader(tool.definition.output_schema)
-    closed: set[frozenset[str]] = set()
-    opened: set[frozenset[str]] = set()
-    waiting: list[tuple[object, int]] = [(schema, 0)]
-    for _ in range(2_000):
-        if not waiting:
-            break
-        found, depth = waiting.pop()
-        flat = reader.flat(found)
-        if keys := frozenset(properties_of(flat)):
-            is_open = any(word in flat for word in ("anyOf", "oneOf", "if", "not", "patternProperties"))
-            (closed if flat.get("additionalProperties") is False and not is_open else opened).add(keys)
-        parts = [*properties_of(flat).values(), flat.get("items"), flat.get("additionalProperties")]
-        for word in ("anyOf", "oneOf", "prefixItems"):
-            parts += flat[word] if isinstance(flat.get(word), list) else []
-        waiting += [(part, depth + 1) for part in parts if isinstance(part, dict) and depth < 12]
-    return closed - opened

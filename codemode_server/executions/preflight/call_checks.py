@@ -44,32 +44,20 @@ class Bound:
         return {name: value for name, value in values.items() if value is not NOT_CONSTANT}
 
 
-def signature_of(tool: Tool) -> Signature:
-    python_names = {parameter.raw_name: parameter.name for parameter in tool.parameters}
-    return _signature(tool.name, tool.stub.source, tuple(python_names.items()))
-
-
 @lru_cache(maxsize=512)
-def _signature(name: str, source: str, python_names: tuple[tuple[str, str], ...]) -> Signature:
-    tree = ast.parse(source)
-    function = next(node for node in reversed(tree.body) if isinstance(node, ast.FunctionDef))
+def signature_of(tool: Tool) -> Signature:
+    function = next(node for node in reversed(ast.parse(tool.stub.source).body) if isinstance(node, ast.FunctionDef))
     parameters = function.args.args
     names = tuple(parameter.arg for parameter in parameters)
-    classes = {name for node in tree.body for name in _defined_names(node)}
+    annotations = {parameter.arg: parameter.annotation for parameter in parameters}
 
     def takes_objects(parameter: str) -> bool:
-        annotation = next((found.annotation for found in parameters if found.arg == parameter), None)
-        return annotation is None or type_takes_objects(annotation, classes.__contains__)
+        annotation = annotations.get(parameter)
+        return annotation is None or type_takes_objects(annotation, tool.stub.classes.__contains__)
 
     required = names[: len(names) - len(function.args.defaults)]
-    return Signature(name, names, required, function.args.kwarg is not None, takes_objects, dict(python_names))
-
-
-def _defined_names(node: ast.stmt) -> list[str]:
-    if isinstance(node, ast.ClassDef):
-        return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    return [target.id for target in targets if isinstance(target, ast.Name)]
+    python_names = {parameter.raw_name: parameter.name for parameter in tool.parameters}
+    return Signature(tool.name, names, required, function.args.kwarg is not None, takes_objects, python_names)
 
 
 def bind(tool: Tool, call: ast.Call) -> Bound:
@@ -108,11 +96,6 @@ def _pairs(node: ast.expr) -> list[tuple[str, ast.expr]] | None:
             return None
         pairs[key.value] = value
     return list(pairs.items())
-
-
-def usage(tool: Tool) -> str:
-    """The parameters of the tool, in the guest's words."""
-    return signature_of(tool).usage()
 
 
 def constant_of(node: ast.expr, depth: int = 0) -> Any:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 import builtins
+import keyword
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,11 +20,12 @@ from typing import TYPE_CHECKING
 
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.domain.calls import ResultKey
-from codemode_server.executions.preflight.call_checks import Bound, bind
+from codemode_server.domain.errors import UnknownTool
+from codemode_server.executions.preflight.call_checks import Bound, bind, signature_of
 from codemode_server.executions.preflight.guesses import advice_on_name, other_language
 from codemode_server.executions.preflight.imports import failing_imports, shadowed_imports
 from codemode_server.executions.preflight.names import Form, Names
-from codemode_server.executions.preflight.reading import Certainty, Reading, line_of, yields
+from codemode_server.executions.preflight.reading import Certainty, Reading, line_of, parsed, yields
 from codemode_server.gateway.arguments import known_problems
 from codemode_server.sandbox.guest.advice import import_of, starts_fresh, tool_for_module
 from codemode_server.sandbox.guest.await_rule import CallUses, Use
@@ -30,12 +33,6 @@ from codemode_server.sandbox.guest.similar_names import similar_name
 
 if TYPE_CHECKING:
     from codemode_server.executions.preflight.preflight import CheckContext
-import keyword
-import re
-
-from codemode_server.domain.errors import UnknownTool
-from codemode_server.executions.preflight.call_checks import usage
-from codemode_server.executions.preflight.reading import parsed
 
 _MAX_SCHEMA_SECONDS = 0.2
 """Time for all calls of one program; an upstream's schema may be slow on purpose."""
@@ -287,4 +284,4 @@ def _argument_advice(word: str, tool: Tool) -> str:
     for parameter in tool.parameters:
         if parameter.raw_name == word:
             return f"{is_keyword}; write {parameter.name}=… in {tool.name}()"
-    return f"{is_keyword}, and {tool.name}() has no such argument. {usage(tool)}"
+    return f"{is_keyword}, and {tool.name}() has no such argument. {signature_of(tool).usage()}"

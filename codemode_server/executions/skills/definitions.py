@@ -49,6 +49,10 @@ _CLASS_NAMES = re.compile(
 _ENUM_NAMES = re.compile("__(?:str|format|doc)__|_ignore_")
 """The same for an `Enum`, whose members are instances."""
 _ENUM_BASES = (_ENUM, *(f"{_LIBRARY}{it}" for it in ("enum.", "builtins.str", "builtins.int", "builtins.float")))
+_COMBINES = (
+    *(ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Slice, ast.Starred),
+    *(ast.JoinedStr, ast.FormattedValue),
+)
 _ACTS = (
     "only imports, functions, classes and constants may stand at top level: the rest would run on import; put it into "
     "a function"
@@ -102,13 +106,10 @@ class _Scope:
                 self._function(statement)
             case ast.ClassDef():
                 yield from self._class(statement)
-            case ast.Assign(targets=targets, value=value) if all(isinstance(it, ast.Name) for it in targets):
-                kind = self._assigned(value)
-                for target in targets:
-                    self._bind(ast.unparse(target), kind, statement)
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple() as value) if all(
-                isinstance(it, ast.Name) for it in targets
-            ):
+            case (
+                ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple() as value)
+                | ast.Assign(targets=targets, value=value)
+            ) if all(isinstance(it, ast.Name) for it in targets):
                 kind = self._assigned(value)
                 for target in targets:
                     self._bind(ast.unparse(target), kind, statement)
@@ -225,11 +226,10 @@ class _Scope:
         kinds = list(map(self._kind, expressions))
         return _VALUE if all(map(_is_plain, kinds)) else _OTHER
 
-    def _values(self, node: ast.AST) -> str:
-        """For expressions that combine, format or iterate: the kind, if all in them are plain values."""
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.expr) and not _is_plain(self._kind(child)):
-                raise _Acts(node)
+    def _values(self, node: ast.AST, parts: Iterable[ast.AST]) -> str:
+        """For expressions that combine, format or iterate: the kind, if all parts are plain values."""
+        if not all(_is_plain(self._kind(part)) for part in parts if isinstance(part, ast.expr)):
+            raise _Acts(node)
         return _VALUE
 
     def _kind(self, node: ast.AST) -> str:
@@ -261,31 +261,20 @@ class _Scope:
             case ast.Lambda(args=arguments):
                 self._defaults(arguments)
                 return _OTHER
-            case ast.Call(func=ast.Attribute(value=ast.Constant())):  # as in `"a b".split()`
-                return self._values(ast.Tuple([*node.args, *(it.value for it in node.keywords)], lineno=node.lineno))
             case ast.Call(func=function):
+                given = [*node.args, *(it.value for it in node.keywords)]
+                if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Constant):
+                    return self._values(node, given)  # as in `"a b".split()`
                 path = self._kind(function).removeprefix(_LIBRARY)
                 if path in _MAKES_VALUES:
-                    self._values(ast.Tuple([*node.args, *(it.value for it in node.keywords)], lineno=node.lineno))
+                    self._values(node, given)
                     return _CLASS if path == "collections.namedtuple" else _VALUE
                 if path in _HOLDS:
-                    self._kinds([*node.args, *(it.value for it in node.keywords)])
+                    self._kinds(given)
                     return _OTHER
                 raise _Acts(node, f"{ast.unparse(function)[:40]}() would be called on import; call it in a function")
-            case (
-                ast.UnaryOp()
-                | ast.BinOp()
-                | ast.BoolOp()
-                | ast.Compare()
-                | ast.IfExp()
-                | ast.Slice()
-                | ast.Starred()
-                | ast.JoinedStr()
-                | ast.FormattedValue()
-            ):
-                return self._values(node)
-            case _:
-                pass
+            case _ if isinstance(node, _COMBINES):
+                return self._values(node, ast.iter_child_nodes(node))
         raise _Acts(node)
 
 

@@ -6,8 +6,7 @@ write to, may hold a link to a file of the person's, or native code of that user
 - A folder that settings name may be reached through links, if each belongs to this user or to root. Every folder above
   it must belong to one of the two, and nobody else may write to it, unless it is sticky as `/tmp` is, or a volume of
   a pod of Kubernetes.
-- What stands in such a folder is never reached through a link, and belongs to this user.
-- What others may read or write is tightened, if it is this user's own.
+- What stands in such a folder is never reached through a link, and belongs to this user; its mode is tightened.
 
 On Windows nothing is checked: the folders are in the user's profile.
 """

@@ -65,7 +65,7 @@ def run(parsed: argparse.Namespace) -> int:
         case "approve" | "arrived":
             return _approve(loaded, ApprovalId(parsed.id), _SCOPES[parsed.scope], getattr(parsed, "result", ""))
         case "deny":
-            approval = anyio.run(_answerable_question, loaded, ApprovalId(parsed.id))
+            approval = anyio.run(_answerable_question, loaded, ApprovalId(parsed.id), False)
             answer = ApprovalAnswer(False, reason=parsed.reason, channel=NAME, answered_at=time.time())
             anyio.run(_answer, loaded, approval, answer)
             show(f"refused: {approval.question.title}; the program is told when it goes on")
@@ -102,7 +102,7 @@ async def show_question(loaded: LoadedSettings, approval_id: str, *, as_json: bo
 
 
 def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope, result: str) -> int:
-    approval = anyio.run(partial(_answerable_question, loaded, approval_id, is_approval=True))
+    approval = anyio.run(_answerable_question, loaded, approval_id, True)
     asked = approval.question
     scopes = "|".join(name for name, it in _SCOPES.items() if it in asked.scopes)
     how = commands_of(approval) + ("" if asked.is_unanswered else f" [--for {scopes}]")
@@ -134,9 +134,7 @@ async def _answer(loaded: LoadedSettings, approval: Approval, answer: ApprovalAn
         await records.answer(approval.approval_id, answer)
 
 
-async def _answerable_question(
-    loaded: LoadedSettings, approval_id: ApprovalId, *, is_approval: bool = False
-) -> Approval:
+async def _answerable_question(loaded: LoadedSettings, approval_id: ApprovalId, is_approval: bool) -> Approval:
     approval = await _approval(loaded, approval_id)
     if not (approval.may_be_approved if is_approval else approval.is_open)(time.time()):
         raise CodemodeError(f"the question {approval_id} can't be answered any more: {_state(approval)}")

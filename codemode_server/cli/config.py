@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from codemode_server.cli.arguments import config_file
@@ -33,28 +34,23 @@ def run(parsed: argparse.Namespace) -> int:
     loaded = load(config_file(parsed), require_trust=False)
     for error in loaded.server_errors:
         announce(error)
-    show(describe(loaded, [*_rules_without_tools(loaded), *_rules_by_spelling(loaded)]))
+    show(describe(loaded, _warnings_of_rules(loaded)))
     return 2 if loaded.server_errors else 0
 
 
-def _rules_without_tools(loaded: LoadedSettings) -> Sequence[str]:
-    """Warnings of rules that match no tool as of the last run; the state folder of an untrusted file is not opened."""
-    if not loaded.settings.permissions.rules or not loaded.is_trusted:
+def _warnings_of_rules(loaded: LoadedSettings) -> Sequence[str]:
+    """Of rules that match no tool as of the last run, too; the state folder of an untrusted file is not opened."""
+    if not loaded.settings.permissions.rules:
         return ()
-    from codemode_server.gateway.policy.explanation import rules_without_tools
+    from codemode_server.gateway.policy.explanation import rules_by_spelling, rules_without_tools
     from codemode_server.records.known_tools import KnownTools
 
-    try:
-        with KnownTools.of(loaded) as known:
-            return list(rules_without_tools(loaded.settings.permissions, known.catalog))
-    except (CodemodeError, OSError):  # `status` and `doctor` say what is wrong with the state folder
-        return ()
-
-
-def _rules_by_spelling(loaded: LoadedSettings) -> Iterable[str]:
-    from codemode_server.gateway.policy.explanation import rules_by_spelling
-
-    return rules_by_spelling(loaded.settings.permissions)
+    unmatched: list[str] = []
+    with suppress(CodemodeError, OSError):  # `status` and `doctor` say what is wrong with the state folder
+        if loaded.is_trusted:
+            with KnownTools.of(loaded) as known:
+                unmatched += rules_without_tools(loaded.settings.permissions, known.catalog)
+    return [*unmatched, *rules_by_spelling(loaded.settings.permissions)]
 
 
 def add_arguments_trust(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import threading
+from functools import partial
 
 import anyio
 import anyio.from_thread
@@ -62,42 +63,33 @@ async def _log_in(loaded: LoadedSettings, server: str, parsed: argparse.Namespac
         raise CodemodeError(
             f"server {server!r} has an Authorization header or headers_command in upstream.yaml; remove that to sign in"
         )
-    page = _SignInPage(parsed.browser)
+    browser = Browser("Sign in")
+    show_page = partial(_show_page, browser if parsed.browser else None)
     try:
         with anyio.fail_after(parsed.wait):
-            found = await sign_ins(loaded, LiveConfig()).sign_in(server, settings, page.show, scopes=parsed.scopes)
+            found = await sign_ins(loaded, LiveConfig()).sign_in(server, settings, show_page, scopes=parsed.scopes)
     except TimeoutError:
         nobody = f"nobody signed in within {parsed.wait:g} s; nothing was stored"
         raise CodemodeError(f"{nobody}; --wait SECONDS waits longer") from None
     except OSError as error:
         raise CodemodeError(f"{oauth.redirect_uri} can't be listened on: {error.strerror or error}") from None
     finally:
-        page.close()
+        browser.close()
     scope = f" with the scopes {escaped(found.scope)}" if found.scope else ""
     return f"signed in to {server!r} at {escaped(found.issuer)}{scope}; a running codemode-server notices in seconds"
 
 
-class _SignInPage:
-    """Shows the person the page to sign in."""
-
-    def __init__(self, is_opened: bool) -> None:
-        self._is_opened = is_opened
-        self._browser = Browser("Sign in")
-
-    async def show(self, address: str, listener: RedirectListener) -> None:
-        """Open the browser, or print the address; the redirected address may be pasted."""
-        if self._is_opened and await anyio.to_thread.run_sync(self._browser.open, address):
-            announce(f"a browser opens; if it does not show the sign-in, open this address:\n\n{address}\n")
-        else:
-            announce(
-                f"open this address in a browser:\n\n{address}\n\n"
-                "If that browser is on another machine, it ends at a page that can't be reached: paste the address of "
-                "that page here."
-            )
-        _read_pasted(listener)
-
-    def close(self) -> None:
-        self._browser.close()
+async def _show_page(browser: Browser | None, address: str, listener: RedirectListener) -> None:
+    """Open the browser, or print the address; the redirected address may be pasted."""
+    if browser is not None and await anyio.to_thread.run_sync(browser.open, address):
+        announce(f"a browser opens; if it does not show the sign-in, open this address:\n\n{address}\n")
+    else:
+        announce(
+            f"open this address in a browser:\n\n{address}\n\n"
+            "If that browser is on another machine, it ends at a page that can't be reached: paste the address of "
+            "that page here."
+        )
+    _read_pasted(listener)
 
 
 def _read_pasted(listener: RedirectListener) -> None:

@@ -320,12 +320,8 @@ def launch(config: Path | None) -> ProductCommand:
     user, environ = places.user_file(), os.environ
     is_found_anyway = not environ.get("XDG_CONFIG_HOME")  # some hosts pass on few variables, and not this one
     file = places.asked_for(config, environ, Path.cwd())
-    if file is not None:
-        places.check_asked_for(file, config, environ)
-    elif user.is_file():
-        file = places.ConfigFile(user)
-    else:
-        file = places.in_folder(Path.cwd())
+    if file is None:
+        file = places.ConfigFile(user) if user.is_file() else places.in_folder(Path.cwd())
     needs_name = file is not None and (file.path != user or not is_found_anyway)
     return ProductCommand(command, tuple(args), {places.VARIABLE: str(file.path)} if file and needs_name else {})
 

@@ -127,7 +127,6 @@ def load(
     environ = os.environ if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
     if place := places.asked_for(path, environ, cwd):
-        places.check_asked_for(place, path, environ)
         return _loaded(place, environ, cwd, require_trust=require_trust, resolve=resolve)
     unused_file = ""
     if place := places.in_folder(cwd):
@@ -148,7 +147,7 @@ def locate(
     """The file that `load` reads, or would read if it existed."""
     environ = os.environ if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
-    if place := places.asked_for(path, environ, cwd):
+    if place := places.asked_for(path, environ, cwd, must_exist=False):
         return place
     if place := places.in_folder(cwd):
         try:

@@ -36,12 +36,21 @@ class ConfigFile:
     """Found in the current folder, so that it needs the person's trust."""
 
 
-def asked_for(path: Path | None, environ: Mapping[str, str], cwd: Path) -> ConfigFile | None:
-    """The file that `--config` or the variable names, which may not exist; None if neither is set."""
-    given = path or environ.get(VARIABLE)
+def asked_for(
+    path: Path | None, environ: Mapping[str, str], cwd: Path, *, must_exist: bool = True
+) -> ConfigFile | None:
+    """The file that `--config` or the variable names; None if neither is set. Raises `SettingsError` if it `must_exist`
+    and does not."""
+    given, by = (path, "--config") if path else (environ.get(VARIABLE), f"${VARIABLE}")
     if not given:
         return None
-    return ConfigFile(Path(os.path.normpath(cwd / with_home(given))))
+    place = ConfigFile(Path(os.path.normpath(cwd / with_home(given))))
+    if must_exist and place.path.is_dir():
+        raise SettingsError(f"{given}: is a folder; give the file ({by}), for instance {place.path / NAME}")
+    if must_exist and not place.path.exists():
+        command = f"codemode-server init --config {shlex.quote(str(given))}"
+        raise SettingsError(f"{given}: there is no such file ({by}); correct the path, or run `{command}`")
+    return place
 
 
 def with_home(path: str | Path) -> Path:
@@ -50,16 +59,6 @@ def with_home(path: str | Path) -> Path:
         return Path(path).expanduser()
     except RuntimeError:
         return Path(path)
-
-
-def check_asked_for(place: ConfigFile, path: Path | None, environ: Mapping[str, str]) -> None:
-    """Raises `SettingsError` if the requested path is not a file."""
-    given, by = (path, "--config") if path else (environ.get(VARIABLE), f"${VARIABLE}")
-    if place.path.is_dir():
-        raise SettingsError(f"{given}: is a folder; give the file ({by}), for instance {place.path / NAME}")
-    if not place.path.exists():
-        command = f"codemode-server init --config {shlex.quote(str(given))}"
-        raise SettingsError(f"{given}: there is no such file ({by}); correct the path, or run `{command}`")
 
 
 def in_folder(folder: Path) -> ConfigFile | None:

@@ -1,7 +1,4 @@
-"""The list of tools as of the last run, made without the MCP library: a host that starts the product waits for it.
-
-`app` builds its upstreams, learned types and uses with the same functions, so that its own list is the same.
-"""
+"""The list of tools as of the last run, made without the MCP library: a host that starts the product waits for it."""
 
 from __future__ import annotations
 

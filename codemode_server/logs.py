@@ -1,8 +1,7 @@
 """The product's own log: warnings go to stderr, everything to a file, nothing to stdout.
 
-Each record passes the redactor, so a secret that some library puts into a message does not get out that way, and is
-then written on one line, so that a text of an upstream can't forge another. The lines of an exception are indented.
-One place in the source logs a bounded number of lines a minute, and the files have a bounded size.
+Each record passes the redactor, and is written on one line, so that a text of an upstream can't forge another. One
+place in the source logs a bounded number of lines a minute, and the files have a bounded size.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ _FILE_BYTES = 1 << 20
 OLD_FILES = 3
 """Renamed files that stay: `codemode.log.1` is the newest of them."""
 FOLDER_NAME, FILE_NAME = "logs", "codemode.log"
-"""Folder and file name of the log in a state folder."""
 _MAX_EXCEPTION_LINES = 200
 _PERIOD_SECONDS = 60.0
 _MAX_RECORDS = 30
@@ -64,10 +62,7 @@ class _LineFormatter(logging.Formatter):
 
 
 class RateLimit(logging.Filter):
-    """Lets through a bounded number of records of one line of source in a period, and counts the rest.
-
-    By the line of source, since a message can hold what somebody else chose.
-    """
+    """Lets through a bounded number of records of one line of source in a period, and counts the rest."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -98,11 +93,8 @@ class _PrivateFile(RotatingFileHandler):
 
 
 def start(folder: Path | None, config: LiveConfig) -> Path | None:
-    """Send the log of this process to stderr (warnings and worse) and to `folder`/codemode.log.
-
-    A file of 1 MiB is renamed, and a new one begun; the last three of these stay. Gives the file, if it could
-    be opened.
-    """
+    """Send the log of this process to stderr (warnings and worse) and to a file in `folder`; gives that file, if it
+    could be opened."""
     root = logging.getLogger()
     for handler in list(root.handlers):
         root.removeHandler(handler)

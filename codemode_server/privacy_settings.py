@@ -17,7 +17,7 @@ KindName = Annotated[str, Field(min_length=1, max_length=50)]
 ModelName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 ProtectionMode = Literal["tokens", "values", "block"]
 UnsearchedFiles = Literal["show", "mark", "refuse"]
-_UNITS = {"h": 3_600.0, "d": 86_400.0}
+_UNITS = {"m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 class DetectionFields(Section):
@@ -132,7 +132,7 @@ class PrivacySettings(DetectionFields):
 
 
 def seconds_of(text: str) -> float:
-    """The seconds of `30d` or `12h`. Raises `ValueError`."""
-    if re.fullmatch(r"[1-9][0-9]{0,4}[hd]", text) is None:
-        raise ValueError("is not of the form `30d` or `12h`")
+    """The seconds of `30d`, `12h` or `30m`. Raises `ValueError`."""
+    if re.fullmatch(r"[1-9][0-9]{0,4}[mhd]", text) is None:
+        raise ValueError("is not of the form `30d`, `12h` or `30m`")
     return int(text[:-1]) * _UNITS[text[-1]]

@@ -1,10 +1,5 @@
-"""The typed settings of one codemode-server: the sections and fields of `upstream.yaml`.
-
-`config` finds and reads the file; this module defines what it may contain. The docstring under each field is its
-documentation, and goes into the JSON Schema for editors.
-
-Neither the messages of validators nor the `repr` of the settings contain values that may be secrets.
-"""
+"""The typed settings of one codemode-server: the sections and fields of `upstream.yaml`. Neither the messages of
+validators nor the `repr` of the settings contain values that may be secrets."""
 
 from __future__ import annotations
 

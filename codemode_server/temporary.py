@@ -1,7 +1,4 @@
-"""The temporary folders of this process: all in one folder of its own, which a later product removes if it was killed.
-
-`make` and `remove` may be called from any thread.
-"""
+"""The temporary folders of this process, in one folder of its own, which a later product removes if it was killed."""
 
 from __future__ import annotations
 

@@ -2,10 +2,8 @@
 
 A program can nest folders deeper than any path or Python's recursion reaches, leave links that point anywhere, and
 replace a folder by a link while the host is in it. So nothing is opened by its path: each folder is opened from its
-parent without following links, and the way back up is checked.
-
-Windows opens no folders: there the walk goes by paths, and looks at each folder again before it enters it. Programs
-have no /workspace there, so nobody makes links or nests folders meanwhile.
+parent without following links, and the way back up is checked. On Windows the walk goes by paths: programs have no
+/workspace there.
 """
 
 from __future__ import annotations
@@ -23,9 +21,7 @@ from pathlib import Path
 MIN_ENTRY_BYTES = 4_096
 """Bytes that an empty file or folder counts for, since it takes disk space too."""
 EVERYTHING = 2**63
-"""Bytes or entries; more than any disk has."""
 FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-"""To open a folder that is no link."""
 _ALLOCATED_AHEAD = 64 * 2**10
 """Bytes that a file system may allocate in advance for a small file that is being written."""
 
@@ -43,7 +39,6 @@ class Entry:
     name: str
     status: os.stat_result
     depth: int
-    """0 for entries directly in the walked folder."""
     above: Entry | None
     """Its folder; None for the walked folder itself."""
     is_emptied: bool = False
@@ -84,7 +79,7 @@ class _Level:
     """None for the walked folder itself."""
     inode: tuple[int, int]
     folders: list[Entry] = field(default_factory=list)
-    """Its folders that are not walked yet."""
+    """Those that are not walked yet."""
 
 
 def walk(folder: Path, most_entries: int = EVERYTHING) -> Iterator[Entry]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import re
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from codemode_server.cli.terminal import announce, configuration, show
@@ -11,9 +11,9 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.principals import principal_id
 from codemode_server.first_listing import state_folder
 from codemode_server.front.auth.access_tokens import AccessTokens, TokenRecord
+from codemode_server.privacy_settings import seconds_of
 from codemode_server.text import one_line
 
-_UNITS_S = {"m": 60, "h": 3_600, "d": 86_400}
 _MAX_S = 3_650 * 86_400
 
 
@@ -67,7 +67,7 @@ def _seconds(text: str) -> float | None:
     """A time as `90d`; None for `never`."""
     if text == "never":
         return None
-    found = re.fullmatch(r"([1-9][0-9]{0,5})([mhd])", text)
-    if found is None or (seconds := int(found[1]) * _UNITS_S[found[2]]) > _MAX_S:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time as 30m, 12h or 90d, nor `never`")
-    return seconds
+    with suppress(ValueError):
+        if (seconds := seconds_of(text)) <= _MAX_S:
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no time as 30m, 12h or 90d, nor `never`")

@@ -1,9 +1,5 @@
-"""The configuration file: found, read, checked, described and watched.
-
-    loaded = load(path)               everything that is wrong with the file is one SettingsError, with lines
-
-Only `load` and `locate` are imported here: the first `tools/list` does without the rest.
-"""
+"""The configuration file: found, read, checked, described and watched. The first `tools/list` does without the modules
+that are not imported here."""
 
 from codemode_server.config.loading import LoadedSettings, load, locate
 

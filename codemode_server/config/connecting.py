@@ -1,8 +1,5 @@
-"""Plans and makes the change of a host's file that starts this product, and takes it back.
-
-A plan is made of the file as it is and shown to the person; only then the file is replaced, if it is still the same.
-`disconnect` restores the first bytes if nobody else has changed the file since, and edits it otherwise.
-"""
+"""Plans and makes the change of a host's file that starts this product, and takes it back. A plan is shown to the
+person; only then the file is replaced, if it is still the same."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ class HostFileChange:
     place: HostPlace
     file: HostFile
     content: bytes | None = field(repr=False)
-    """New content of the file; None to remove it."""
+    """None to remove the file."""
     record: ConnectRecord | None
     """The record to store; None to delete it."""
     notes: Sequence[str] = ()

@@ -1,5 +1,4 @@
-"""Converts the tree of one file to typed settings: expands variables and references to secrets, validates, makes paths
-absolute."""
+"""Converts the tree of one file to typed settings."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Parses a configuration file into a tree with line numbers.
-
-YAML without tags, or JSON with the comments and trailing commas that hosts allow. Size, depth and the expansion of
-aliases are limited. Duplicate keys are reported. No message contains a value of the file.
-"""
+"""Parses a configuration file into a tree with line numbers: YAML without tags, or JSON with the comments and trailing
+commas that hosts allow. No message contains a value of the file."""
 
 from __future__ import annotations
 

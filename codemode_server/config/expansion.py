@@ -2,8 +2,6 @@
 
 Applies to strings after the file has been parsed, and is not recursive: a value can neither inject keys nor refer to
 other variables. As in a shell, the default replaces a variable that is unset or empty.
-
-The `.env` beside the file has the usual form (`NAME=value`); the environment takes precedence.
 """
 
 from __future__ import annotations

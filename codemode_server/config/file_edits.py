@@ -1,9 +1,5 @@
-"""Edits members of JSON, TOML and YAML files.
-
-Each edit is checked: the new text must hold the old data with this change and nothing else.
-
-A path has keys from the root of the file; in a list, the `name` of an item.
-"""
+"""Edits members of JSON, TOML and YAML files. Each edit is checked: the new text must hold the old data with this
+change and nothing else. A path has keys from the root of the file; in a list, the `name` of an item."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Private records about files of the person: which are trusted, and which `connect` changed.
-
-One private file for each, in the user's data folder, so that two commands at once can't undo each other.
-"""
+"""Private records about files of the person: which are trusted, and which `connect` changed. Each is a file of its own,
+so that two commands at once can't undo each other."""
 
 from __future__ import annotations
 
@@ -72,13 +70,8 @@ class FileRecord(BaseModel):
 
 
 class TrustRecord(FileRecord):
-    """The person trusts a configuration file in a project folder, with this content.
-
-    A repository may hold an `upstream.yaml`, and hosts start us in the project's folder: without this, opening a cloned
-    repository would start the commands in it. What is trusted is the content of the file and of the `.env` beside it,
-    as they were read when the person agreed; any other content needs trust again. Programs that the file starts are not
-    part of it.
-    """
+    """The person trusts a configuration file in a project folder, with the content of it and of the `.env` beside it as
+    they were read when the person agreed. Without this, opening a cloned repository would start the commands in it."""
 
     folder: ClassVar[str] = "trusted"
     digests: dict[str, str] = Field(repr=False)

@@ -332,7 +332,8 @@ def server_name(name: str) -> str:
 def names_this_server(words: Sequence[str]) -> bool:
     """True if a command with its arguments starts codemode-server, by any launcher."""
     # A directory argument named codemode-server is not this program; the first argument may be, behind npx or uvx.
-    candidates = [*words[:2], *(word for word in words[2:] if not _is_mere_folder(word))]
+    is_folder = [it.startswith("/") and os.path.isdir(it) for it in words]  # noqa: PTH112 - any word is legal here
+    candidates = [word for number, word in enumerate(words) if number < 2 or not is_folder[number]]
     pattern = r"(?:.*[/\\])?codemode[-_]server(?:\.exe|\.cmd)?(?:[@=\[].*)?"
     return any(re.fullmatch(pattern, word) for word in candidates)
 
@@ -348,11 +349,3 @@ def command_words(entry: Mapping[str, Any]) -> list[str]:
         words += [value] if isinstance(value, str) else []
         words += [word for word in value if isinstance(word, str)] if isinstance(value, list) else []
     return words
-
-
-def _is_mere_folder(word: str) -> bool:
-    """True if it is the full path of a folder that Python could not run."""
-    try:
-        return word.startswith("/") and Path(word).is_dir() and not (Path(word) / "__main__.py").exists()
-    except (OSError, ValueError):
-        return False

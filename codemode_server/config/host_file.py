@@ -1,8 +1,7 @@
-"""Reads and replaces a host's file: only the person's own, bounded, atomically, and with its mode kept. What was
-changed is recorded in one private file for each.
+"""Reads and replaces a host's file: only the person's own, bounded, atomically, and with its mode kept.
 
-A link is followed if its target is in the same home or project folder, as with folders of dotfiles; the target is then
-what is replaced, so that the link stays. A repository can't make us edit a file outside of it.
+A link is followed if its target is in the same home or project folder, and the target is what is replaced. A repository
+can't make us edit a file outside of it.
 """
 
 from __future__ import annotations
@@ -66,8 +65,7 @@ class ConnectRecord(FileRecord):
 
 
 def read_file(named: Path, within: Path, syntax: Syntax) -> HostFile:
-    """Read the file. Links may not lead out of `within`, or, for a path outside of that, out of the file's folder.
-    Raises `NotEditable` if it is somebody else's, too large, or leads elsewhere."""
+    """Read the file. Links may not lead out of `within`, or, for a path outside of that, out of the file's folder."""
     named = Path(os.path.abspath(named))  # noqa: PTH100 - links are looked at below
     root = within if named.is_relative_to(within) else named.parent
     try:

@@ -1,7 +1,5 @@
-"""Reads servers from the files of hosts, whose forms are recognised by content, for an import.
-
-The files are untrusted: one that is broken or huge is named, and harms no other one.
-"""
+"""Reads servers from the files of hosts, whose forms are recognised by content, for an import. The files are untrusted:
+one that is broken or huge is named, and harms no other one."""
 
 from __future__ import annotations
 

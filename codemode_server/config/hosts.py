@@ -1,9 +1,5 @@
 """The table of hosts: where each keeps its files on Linux, macOS and Windows, under which key its servers are, what its
-entries call our settings, and what our own entry needs there.
-
-The paths follow from the system's name, the home folder and the environment that are given, so the rules of all three
-systems can be tested on one. Only folders whose names the host makes up (profiles, packages) are looked for on disk.
-"""
+entries call our settings, and what our own entry needs there."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ Dialect: TypeAlias = Literal["any", "codex", "gemini", "goose", "opencode", "zed
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """System properties that the places of files depend on."""
+    """What the places of files depend on, so that the rules of all three systems can be tested on one."""
 
     name: SystemName
     home: Path

@@ -45,7 +45,6 @@ class ImportPlan:
     additions: list[Addition] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
-    """Values that are stored apart from the configuration, by name."""
     to_set: dict[str, str] = field(default_factory=dict)
     """Variables that are nowhere set, with the servers that need them."""
 

@@ -1,8 +1,5 @@
-"""Sets and removes members of JSON with comments and trailing commas; every other byte stays.
-
-Comments and trailing commas are replaced by as many spaces, so that the standard parser reads the rest at the same
-offsets.
-"""
+"""Sets and removes members of JSON with comments and trailing commas; every other byte stays. These are replaced by as
+many spaces, so that the standard parser reads the rest at the same offsets."""
 
 from __future__ import annotations
 

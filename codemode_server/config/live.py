@@ -1,7 +1,4 @@
-"""The configuration in force, which an edited file replaces while the product runs, and the context of a request.
-
-Long-lived objects hold the `LiveConfig` and read it when they need a setting, so that they follow an edit at once.
-"""
+"""The configuration in force, which an edited file replaces while the product runs, and the context of a request."""
 
 from __future__ import annotations
 
@@ -19,11 +16,11 @@ from codemode_server.redaction import NO_SECRETS, Payloads, Redactor
 from codemode_server.settings import LimitSettings, Settings
 
 DEFAULT_PRINCIPAL = "default"
-"""The principal where nothing names one."""
 
 
 class LiveConfig:
-    """Current settings and redactor. Changed on the event loop only; may be read in any thread."""
+    """Current settings and redactor. Long-lived objects hold it and read it when they need a setting, so that they
+    follow an edit at once. Changed on the event loop only; may be read in any thread."""
 
     def __init__(
         self, settings: Settings | None = None, redactor: Redactor = NO_SECRETS, notices: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Finds and loads the configuration file: text → tree → our format → variables → settings → secrets.
 
-A missing file is not an error: there are no servers, and a notice says how to begin. A path that was given but does not
-exist is an error. An untrusted file in the current folder is skipped (`places`, `trust`).
+A missing file is not an error, but a path that was given and does not exist is. An untrusted file in the current folder
+is skipped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ class LoadedSettings:
     settings: Settings = field(repr=False)
     path: Path | None
     base_dir: Path
-    """The folder against which relative paths were resolved."""
     warnings: tuple[str, ...] = ()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Values that must never appear in logs, traces, errors, stubs or the sandbox; see `secrecy`."""
@@ -56,7 +55,7 @@ class LoadedSettings:
     """The file in our format, before variables were expanded."""
     dotenv: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     references: Mapping[Reference, frozenset[str]] = field(default_factory=dict)
-    """References to secrets, each with the servers that use it; an empty name stands for the rest of the file."""
+    """See `Reading.references`."""
     has_failed_command: bool = field(default=False, compare=False)
     """True if a `${command:…}` gave no value; another try may succeed."""
     stamp: Stamp = field(default=(), repr=False, compare=False)

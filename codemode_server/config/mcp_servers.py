@@ -16,11 +16,8 @@ from codemode_server.settings import Settings
 def with_mcp_servers(
     tree: Node, problems: Problems, warnings: list[str], variables: Mapping[str, str], *, is_json: bool
 ) -> tuple[Node, frozenset[str]]:
-    """The tree with all servers under `servers`, and the names of those that were under `mcpServers`.
-
-    A JSON file with `mcpServers` is taken to be a host's own, so keys in it that are not ours are the host's. What they
-    switch off stays off.
-    """
+    """The tree with all servers under `servers`, and the names of those that were under `mcpServers`. In JSON, other
+    keys that are not ours are the host's, and what they switch off stays off."""
     members = dict(tree.entries)
     theirs, servers = members.pop("mcpServers"), dict(members.get("servers", EMPTY).entries)
     if not isinstance(theirs.value, dict | None):

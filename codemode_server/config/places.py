@@ -1,9 +1,6 @@
-"""Finds the configuration file and its state, and reads files.
-
-`--config PATH`, else `$CODEMODE_CONFIG`, else `upstream.yaml` in the current folder, else in the user's
-configuration folder. The person decides about the first two and the last. The current folder may be a repository that
-somebody else wrote, so its file is used only if the person has trusted it (`trust`).
-"""
+"""Finds the configuration file: `--config PATH`, else `$CODEMODE_CONFIG`, else `upstream.yaml` in the current folder,
+else in the user's configuration folder. The current folder may be a repository that somebody else wrote, so its file is
+used only if the person has trusted it."""
 
 from __future__ import annotations
 

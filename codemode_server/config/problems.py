@@ -1,7 +1,5 @@
-"""Collects the problems of a configuration file with their lines, to report all at once.
-
-No problem contains a value from a variable, or any value of `env`, `headers`, `args` or `url`; only names.
-"""
+"""Collects the problems of a configuration file with their lines, to report all at once. They contain names, never
+values of variables, `env`, `headers`, `args` or `url`."""
 
 from __future__ import annotations
 
@@ -19,8 +17,6 @@ _MAX_NAME = 80
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One error in the file."""
-
     line: int
     """From 1; 0 stands for the file as a whole."""
     where: str
@@ -30,8 +26,6 @@ class Problem:
 
 @dataclass(slots=True)
 class Problems:
-    """The errors of one file, collected while it is read."""
-
     name: str
     found: list[Problem] = field(default_factory=list)
     entries: dict[str, str] = field(default_factory=dict)

@@ -1,8 +1,5 @@
-"""Watches the configuration file, the `.env` beside it and the trust record, and reloads them after a change.
-
-Polls time, size and inode, which detects replaced and rewritten files on any file system. A change counts once it has
-been stable for an interval: while an editor writes, the file may briefly be empty, which is valid.
-"""
+"""Watches the configuration file, the `.env` beside it and the trust record, by time, size and inode. A change counts
+once it has been stable for an interval: while an editor writes, the file may briefly be empty, which is valid."""
 
 from __future__ import annotations
 
@@ -30,12 +27,8 @@ async def changes(
     environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[LoadedSettings | SettingsError]:
     """The settings each time they have changed, also since a failed command works now; an error, once, where the file
-    can't be used as it now is.
-
-    After an error go on with the settings you have. `since` is what the last reading gave: a change between it and here
-    is then not missed, and a file saved without a change of meaning is not reported. An edit that breaks the entry of a
-    server is an error too, so that a typo stops nothing that works. Ends never; close it or cancel its task.
-    """
+    can't be used as it now is. `since` is what the last reading gave: a change between it and here is then not missed.
+    An edit that breaks the entry of a server is an error too, so that a typo stops nothing that works."""
     last = since
     in_force = since if isinstance(since, LoadedSettings) else None
     seen = in_force.stamp if in_force is not None else () if since is not None else stamp_of_place(place)

@@ -1,8 +1,5 @@
-"""Sets and removes members of YAML; every line that is not edited keeps its bytes.
-
-The parser says where nodes begin and end. ruamel's round trip is not used for the text: it writes lists, braces and
-comments behind the last entry anew where nothing was edited.
-"""
+"""Sets and removes members of YAML; every line that is not edited keeps its bytes. ruamel's round trip does not: it
+writes lists, braces and comments behind the last entry anew where nothing was edited."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class LastRun:
     @classmethod
     def read(cls, loaded: LoadedSettings) -> LastRun:
         """Open the database and read it. Blocks. Raises `JournalUnavailable`."""
-        settings, config = loaded.settings, LiveConfig(loaded.settings, Redactor(loaded.secrets))
+        settings, config = loaded.settings, LiveConfig(loaded.settings, loaded.redactor)
         database = Database(state_folder(settings))
         thread = DatabaseThread(database.path.parent)
         cipher = TokenCipher(database.path.parent)
@@ -78,7 +78,7 @@ class LastRun:
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
         """Answer to `tools/list` before anything is connected. Servers that were never listed are only named."""
-        settings, redactor, catalog = loaded.settings, Redactor(loaded.secrets), self.catalog
+        settings, redactor, catalog = loaded.settings, loaded.redactor, self.catalog
         servers = listing_of(catalog, settings, stored_uses(settings, self.database, self.thread), redactor.text)
         return [*definitions(settings, servers), *self._direct(catalog, settings, redactor)]
 
@@ -90,7 +90,7 @@ class LastRun:
         from codemode_server.gateway.policy.rules import with_permitted_prompts
 
         permitted = with_permitted_prompts(self.catalog, loaded.settings.permissions)
-        return prompt_definitions(permitted, Redactor(loaded.secrets))
+        return prompt_definitions(permitted, loaded.redactor)
 
     def _direct(self, catalog: Catalog, settings: Settings, redactor: Redactor) -> list[dict[str, Any]]:
         if not any(server.may_have_direct_tools for server in settings.servers.values()):

@@ -1,8 +1,5 @@
-"""The `approvals` command: shows the calls that wait for a person, and takes the answers.
-
-`approve` insists on a person at a terminal; `deny` does not, since refusing lets nothing happen. What privacy tokens
-stand for is printed to a terminal only.
-"""
+"""The `approvals` command: shows the calls that wait for a person, and takes the answers. `approve` insists on a person
+at a terminal; what privacy tokens stand for is printed to a terminal only."""
 
 from __future__ import annotations
 

@@ -15,12 +15,10 @@ import anyio
 from codemode_server.cli.arguments import count, days
 from codemode_server.cli.terminal import configuration, line_width, show
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow
 from codemode_server.records.executions import stored_records
-from codemode_server.redaction import Redactor
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.text import one_line
 
@@ -59,7 +57,7 @@ async def rows_page(
     loaded: LoadedSettings, execution_id: ExecutionId | None, *, since: float, limit: int, as_json: bool
 ) -> str:
     """The newest rows of the local principal, the newest last."""
-    lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets)))
+    lines = AuditLines(loaded)
     rows: list[AuditRow] = []
     with stored_records(loaded) as records:
         if records is not None:
@@ -113,8 +111,8 @@ def _digest(text: str) -> str:
 class AuditLines:
     """Writes rows of one configuration: once more without its secrets, and as wide as the terminal."""
 
-    def __init__(self, config: LiveConfig) -> None:
-        self._redactor = config.redactor
+    def __init__(self, loaded: LoadedSettings) -> None:
+        self._redactor = loaded.redactor
         self._width = line_width() or _MAX_PIPED_CHARACTERS
 
     def line(self, row: AuditRow, *, with_number: bool = False) -> str:

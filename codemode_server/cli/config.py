@@ -1,5 +1,4 @@
-"""The commands `config`, which checks `upstream.yaml` or prints its JSON Schema, and `trust`, which shows the file of a
-folder and records or withdraws trust in it."""
+"""The commands `config`, which checks `upstream.yaml` or prints its JSON Schema, and `trust`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The commands `connect` and `disconnect`: put this product into a host's configuration file, or take it out again,
-after showing the change."""
+"""The commands `connect` and `disconnect`, which show the change of a host's file before they make it."""
 
 from __future__ import annotations
 

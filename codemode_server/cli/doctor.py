@@ -1,5 +1,4 @@
-"""The commands `doctor`, which prints what this machine has for each sandbox and for search and where programs will
-run, and `setup`, which downloads and compiles what the first program would otherwise wait for."""
+"""The commands `doctor` and `setup`, which say and fetch what this machine lacks for sandboxes and search."""
 
 from __future__ import annotations
 
@@ -15,7 +14,6 @@ from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.domain.errors import SettingsError
 from codemode_server.extras import missing_privacy
 from codemode_server.guardrails.loading import load_guardrails
-from codemode_server.redaction import Redactor
 from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, candidates, demand
 from codemode_server.search.vector_ranker import SearchDiagnosis, diagnose
 from codemode_server.settings import GuardrailSettings, PrivacySettings, Settings
@@ -29,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     loaded = load_with_warnings(parsed)
     report = anyio.run(_examine, loaded.settings, parsed.boot)
-    show(Redactor(loaded.secrets).text(report.text))
+    show(loaded.redactor.text(report.text))
     return 0 if report.is_met else 1
 
 

@@ -34,7 +34,7 @@ from codemode_server.cli.terminal import (
     table,
 )
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.history import CallRetry
@@ -43,7 +43,7 @@ from codemode_server.first_listing import state_folder
 from codemode_server.private_files import open_private
 from codemode_server.records.executions import Records, stored_records
 from codemode_server.records.token_reveals import TokenReveals, revealed_line
-from codemode_server.redaction import Redactor, payload
+from codemode_server.redaction import payload
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
@@ -122,7 +122,7 @@ async def list_executions(loaded: LoadedSettings, limit: int, *, as_json: bool) 
 async def tail(loaded: LoadedSettings, execution_id: ExecutionId | None, *, rows: int, as_json: bool) -> None:
     """Print the rows of the audit, which every product of the state folder writes, until cancelled. `rows`: number of
     earlier events that are printed first."""
-    lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets)))
+    lines = AuditLines(loaded)
     folder = state_folder(loaded.settings)
     await anyio.to_thread.run_sync(settle_before_reading, folder)
     with closing(DatabaseThread(folder)) as thread, closing(Database(folder)) as reader:

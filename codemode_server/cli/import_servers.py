@@ -1,7 +1,5 @@
-"""The `import` command: takes over the servers of hosts, or of a file.
-
-It first shows what it would take; of files that others may have written, all that will run.
-"""
+"""The `import` command: takes over the servers of hosts, or of a file. It first shows what it would take; of files that
+others may have written, all that will run."""
 
 from __future__ import annotations
 

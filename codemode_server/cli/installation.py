@@ -1,6 +1,4 @@
-"""The commands about the product as it is installed: `init` writes a first `upstream.yaml` and names the hosts on this
-machine, `paths` prints every file and folder that is used, `logs` the product's own log, `completion` a script for a
-shell."""
+"""The commands `init`, `paths`, `logs` and `completion`, about the product as it is installed."""
 
 from __future__ import annotations
 

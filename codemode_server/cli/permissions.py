@@ -1,8 +1,5 @@
-"""The `permissions` command: explains the decision on a call, and tests a table of expected decisions.
-
-No upstream is started: tools are known as of the last run, which says what they are called and what they claim to do.
-`explain` also regards what is stored of changed tools and of what sessions have read; `test` regards the rules alone.
-"""
+"""The `permissions` command: explains the decision on a call, and tests a table of expected decisions. Tools are known
+as of the last run. `explain` also regards changed tools and what sessions have read; `test` regards the rules alone."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ from typing import Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from codemode_server.cli.terminal import announce, configuration, show
-from codemode_server.config.description import masked
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.records.known_tools import KnownTools, arguments_of
 from codemode_server.setting_types import RuleEffect, Section
@@ -60,7 +56,7 @@ def _explain(known: KnownTools, parsed: argparse.Namespace) -> int:
         return code
     decided = known.explain(named, arguments, known.other_steps(named, parsed.session))
     about = {"call": call, "is_known": named.is_known, "as_of": "last run"}
-    show(masked(json.dumps(about | decided.as_json() | known.about(named), indent=2), known.loaded))
+    show(known.loaded.redactor.text(json.dumps(about | decided.as_json() | known.about(named), indent=2)))
     return code
 
 
@@ -79,7 +75,7 @@ def _test(known: KnownTools, file: Path) -> int:
                 f"{number}. {' '.join(filter(None, [row.call, arguments]))}\n"
                 f"   - expected: {row.expect}\n   + decided:  {found.decision.kind}: {found.decision.reason}"
             )
-            show(masked(page, known.loaded))
+            show(known.loaded.redactor.text(page))
     count = counted(len(rows), "decision")
     show(f"{differing} of {count} differ" if differing else f"{count} as expected")
     return 1 if differing else 0

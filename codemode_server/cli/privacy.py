@@ -1,8 +1,5 @@
-"""The `privacy` command: lists the privacy tokens of the principal, shows what one stands for, and forgets them.
-
-What a token stands for is shown at the person's own terminal only, and recorded. Forgetting asks the person: it can't
-be undone, and programs that hold the tokens can't use them any more.
-"""
+"""The `privacy` command: lists the privacy tokens of the principal, shows what one stands for, and forgets them. What a
+token stands for is shown at the person's own terminal only, and recorded."""
 
 from __future__ import annotations
 

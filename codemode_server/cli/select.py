@@ -1,5 +1,4 @@
-"""The commands `select`, which prints the tools for a task as a program to start from, and `sync`, which writes the
-tree of stubs into a folder for people and editors. Both connect to the servers."""
+"""The commands `select`, which prints a program to start from, and `sync`, which writes the tree of stubs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The commands `list`, `enable`, `disable`, `remove` and `add`, which takes the arguments of `claude mcp add`. Only
-`add` connects to a server: it tries the new one. Of several servers that are named, all are changed or none."""
+"""The commands `list`, `enable`, `disable`, `remove` and `add`, which takes the arguments of `claude mcp add`. Of
+several servers that are named, all are changed or none."""
 
 from __future__ import annotations
 

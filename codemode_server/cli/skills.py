@@ -1,7 +1,5 @@
 """The `skills` command: shows the skills that programs saved, with all that differs, and accepts or rejects them.
-
 Accepting insists on a person at a terminal, since the text was written by a model that others can talk into anything.
-The audit has a row for each skill that was accepted or rejected.
 """
 
 from __future__ import annotations
@@ -31,9 +29,8 @@ from codemode_server.text import escaped, first_lines, legible, one_line
 _MAX_LINE_CHARACTERS = 500
 _MAX_SOURCES = 20
 _PAGE_WIDTH = 100
-"""Characters of a line of a text; the rest follows on lines of its own, since all of it is decided on."""
 _CONTINUED = "…"
-"""Begins such a line; no number of a line and no mark of a difference does."""
+"""Begins the rest of a longer line; no number of a line and no mark of a difference does."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,5 @@
-"""The `sources` command: shows what sessions have read, by which `permissions.flows` decides, and forgets it.
-
-Forgetting insists on a person at a terminal: a session that has read nothing may send data anywhere.
-"""
+"""The `sources` command: shows what sessions have read, by which `permissions.flows` decides, and forgets it, for a
+person at a terminal only: a session that has read nothing may send data anywhere."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from codemode_server.cli.terminal import configuration, show, table
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.savings import METHOD, TokenUsage
 from codemode_server.records.executions import stored_records
-from codemode_server.redaction import Redactor
 from codemode_server.text import one_line
 
 _DAYS = 30.0
@@ -56,7 +55,7 @@ async def status_line(loaded: LoadedSettings) -> str:
 
 async def _page(loaded: LoadedSettings, parsed: argparse.Namespace) -> str:
     """The numbers for a terminal of 80 columns; empty if nothing was counted."""
-    mask, by = Redactor(loaded.secrets).text, parsed.by
+    mask, by = loaded.redactor.text, parsed.by
     heads: tuple[str, ...]
     rows: list[tuple[str, tuple[int, ...]]]
     with stored_records(loaded) as records:

@@ -1,5 +1,4 @@
-"""The commands `status`, which connects to every upstream and shows their states, the direct tools, the size of the
-workspace, the tokens saved, the search and the sandbox, and `test`, which shows one server's tools or whole error."""
+"""The commands `status`, which connects to every upstream, and `test`, which shows the tools or the error of one."""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ from codemode_server.cli.arguments import config_file
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.redaction import Redactor
 from codemode_server.text import escaped_lines
 
 HOW_TO_ADD = "`codemode-server import` takes over those of your hosts, `codemode-server add` adds one"
@@ -80,7 +79,7 @@ def configuration(parsed: argparse.Namespace, *, require_trust: bool = True, res
 def load_with_warnings(parsed: argparse.Namespace) -> LoadedSettings:
     """The configuration; its warnings and the log go to stderr."""
     loaded = configuration(parsed)
-    logs.start(None, LiveConfig(redactor=Redactor(loaded.secrets)))
+    logs.start(None, LiveConfig(redactor=loaded.redactor))
     for line in loaded.all_messages:
         announce(line)
     return loaded

@@ -1,7 +1,5 @@
-"""The `tools` command: shows which tools changed since they were accepted, or are new, and accepts them.
-
-Accepting insists on a person at a terminal, since what changed may be text that was written to talk a model into it.
-"""
+"""The `tools` command: shows which tools changed since they were accepted, or are new, and accepts them, for a person
+at a terminal only: what changed may be text that was written to talk a model into it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The `ui` command: serves local pages until it is interrupted, and opens them in a browser.
-
-The address admits one browser, and whoever has it can approve calls. So it goes to the person's terminal and browser,
-and never to the command's output, which a model that runs commands would read.
-"""
+"""The `ui` command: serves local pages until it is interrupted, and opens them in a browser. Whoever has the address
+can approve calls, so it never goes to the command's output, which a model that runs commands would read."""
 
 from __future__ import annotations
 

@@ -23,7 +23,6 @@ from codemode_server.config.live import RequestContext
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.domain.input_requests import NO_HOST_INPUT, Feature, HostInput, InputRefused, InputRequest
 from codemode_server.executions.preflight.preflight import CheckContext
-from codemode_server.redaction import Redactor
 from codemode_server.text import escaped, escaped_lines
 from codemode_server.workflows.compiling import CompiledWorkflow, Workflows
 from codemode_server.workflows.steps import PERSON
@@ -64,7 +63,7 @@ def run(parsed: argparse.Namespace) -> int:
             page, is_success = anyio.run(partial(_run, loaded, compiled, code, parsed.wait, as_json=as_json))
         case _:
             page, is_success = _list_page(workflows, as_json=as_json), True
-    show(Redactor(loaded.secrets).text(page))
+    show(loaded.redactor.text(page))
     return 0 if is_success else 1
 
 

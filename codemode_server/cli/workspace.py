@@ -1,7 +1,5 @@
-"""The `workspace` command: shows the size of the files that programs wrote, and removes them.
-
-It needs neither the database nor free disk space, and may be used while a product and its programs run.
-"""
+"""The `workspace` command: shows the size of the files that programs wrote, and removes them. It needs neither the
+database nor free disk space, and may be used while programs run."""
 
 from __future__ import annotations
 

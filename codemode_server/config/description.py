@@ -17,11 +17,11 @@ from pathlib import Path
 
 from codemode_server.config.document import Node
 from codemode_server.config.loading import LoadedSettings
-from codemode_server.config.problems import joined, printable
+from codemode_server.config.problems import joined
 from codemode_server.config.secrecy import looks_secret, named_arguments
+from codemode_server.redaction import MASK
 from codemode_server.text import escaped
 
-MASK = "***"
 _MAX_LINE_CHARACTERS = 10_000
 _EXECUTED = frozenset({"command", "args", "cwd", "url", "headers_command"})
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
@@ -53,7 +53,8 @@ def describe(loaded: LoadedSettings, more_warnings: Sequence[str] = ()) -> str:
             node = node.with_value(valid)
         lines += [shown_address(line, loaded) for line in _lines(name, node, is_masked=True)]
     lines += [f"servers.{name}: invalid" for name in loaded.invalid_servers]
-    return "\n".join(printable(masked(line, loaded), _MAX_LINE_CHARACTERS) for line in lines)
+    redactor = loaded.redactor
+    return "\n".join(redactor.line(line, _MAX_LINE_CHARACTERS) for line in lines)
 
 
 def preview(loaded: LoadedSettings) -> str:
@@ -78,13 +79,6 @@ def preview(loaded: LoadedSettings) -> str:
     lines += ["", f"programs that can be imported, in the sandbox only: {escaped(loaded.settings.state.skills)}"]
     lines += [f"workflows that can be imported there: {escaped(loaded.settings.state.workflows)}"]
     return "\n".join(lines)
-
-
-def masked(text: str, loaded: LoadedSettings) -> str:
-    """`text` without the secrets of the configuration."""
-    for secret in sorted(loaded.secrets, key=len, reverse=True):
-        text = text.replace(secret, MASK)
-    return text
 
 
 def shown_address(address: str, loaded: LoadedSettings) -> str:

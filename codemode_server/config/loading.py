@@ -23,6 +23,7 @@ from codemode_server.config.places import NAME, VARIABLE, ConfigFile, Stamp, rea
 from codemode_server.config.problems import Problems, printable
 from codemode_server.domain.errors import SettingsError
 from codemode_server.private_files import others_may_read
+from codemode_server.redaction import Redactor
 from codemode_server.secrets.references import Reference, Resolver
 from codemode_server.secrets.store import stamp_file
 from codemode_server.settings import Settings
@@ -59,6 +60,11 @@ class LoadedSettings:
     has_failed_command: bool = field(default=False, compare=False)
     """True if a `${command:…}` gave no value; another try may succeed."""
     stamp: Stamp = field(default=(), repr=False, compare=False)
+
+    @property
+    def redactor(self) -> Redactor:
+        """Masks the secrets."""
+        return Redactor(self.secrets)
 
     @property
     def is_trusted(self) -> bool:

@@ -32,7 +32,7 @@ from codemode_server.executions.plan_report import PlanReport, plan_report
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import read_execution
-from codemode_server.redaction import Redactor, payload
+from codemode_server.redaction import payload
 from codemode_server.storage.database import FILE_NAME, Database, unavailable
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
@@ -93,7 +93,7 @@ class Records:
 
     def __init__(self, loaded: LoadedSettings, config: LiveConfig | None = None) -> None:
         self.loaded = loaded
-        self.config = config or LiveConfig(loaded.settings, Redactor(loaded.secrets))
+        self.config = config or LiveConfig(loaded.settings, loaded.redactor)
         self.principal = local_principal(loaded.settings)
         self._folder = state_folder(loaded.settings)
         self.thread = DatabaseThread(self._folder)

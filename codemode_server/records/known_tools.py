@@ -11,7 +11,6 @@ from typing import Any
 from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.catalog.naming import Kind, name_alone
 from codemode_server.config import LoadedSettings
-from codemode_server.config.description import masked
 from codemode_server.config.live import LiveConfig, RequestContext, local_principal
 from codemode_server.config.problems import nearest
 from codemode_server.domain.calls import Decision
@@ -110,7 +109,7 @@ class KnownTools:
         labels = f"labels: {', '.join(about['labels']) or 'none'}"
         lines = [decided.text, labels, *about["flows"], *about["privacy"]]
         first = [] if named.is_known else [f"{self.not_known(call)} By its name alone it would be:"]
-        return masked("\n".join([*first, *lines]), self.loaded)
+        return self.loaded.redactor.text("\n".join([*first, *lines]))
 
     def not_known(self, call: str) -> str:
         """A sentence that says so of `server/tool`, with the name that was probably meant."""

@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codemode_server.catalog.naming import Kind, name_alone
-from codemode_server.config.description import masked
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import ExecutionStatus
@@ -171,7 +170,7 @@ class RecordPages:
                 # An approved call's reason names its rule too.
                 rules = [
                     (
-                        masked(it.settings.text, known.loaded),
+                        known.loaded.redactor.text(it.settings.text),
                         sum(one.calls for one in decisions if it.source in one.reason),
                     )
                     for it in PermissionRules(permissions).rules

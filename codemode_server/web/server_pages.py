@@ -18,7 +18,6 @@ from starlette.responses import Response
 
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.config import LoadedSettings
-from codemode_server.config.description import masked
 from codemode_server.config.saving import switch_servers
 from codemode_server.domain.definition_changes import shortened
 from codemode_server.domain.errors import CodemodeError
@@ -71,7 +70,7 @@ class ServerPages:
                 raise CodemodeError("there is no configuration to edit; `codemode-server init` writes a first one")
             loaded = self._records.present()
             lines = switch_servers(place, [_name_of(loaded, key)], is_enabled=is_enabled)
-            return masked("; ".join(filter(None, lines)), loaded)
+            return loaded.redactor.text("; ".join(filter(None, lines)))
 
         self._done = await anyio.to_thread.run_sync(switch)
         return self._site.redirect("servers")
@@ -87,9 +86,11 @@ class ServerPages:
         response = await self._site.page(
             "review",
             "servers",
-            changes=[_change(it, it.change if is_whole else shortened(it.change), loaded) for it in waiting],
+            changes=[
+                _change(it, it.change if is_whole else shortened(it.change), loaded.redactor.text) for it in waiting
+            ],
             digest=digest_of_review(waiting),
-            terminal="" if is_whole else f"{REVIEW} --accept {shlex.quote(masked(waiting[0].name, loaded))}",
+            terminal="" if is_whole else f"{REVIEW} --accept {shlex.quote(loaded.redactor.text(waiting[0].name))}",
             action=f"servers/{key}/tools/{tool_key}",
             has_changed=has_changed,
         )
@@ -104,7 +105,7 @@ class ServerPages:
         if not waiting or digest_of_review(waiting) != form.get("digest", ""):
             return await self._review(request, has_changed=True)
         accepted = await self._stored(loaded).accept(waiting)
-        self._done = masked(accepted_text(accepted), loaded)
+        self._done = loaded.redactor.text(accepted_text(accepted))
         return self._site.redirect("servers")
 
     async def _tools(self, request: Request) -> Response:
@@ -142,7 +143,7 @@ class ServerPages:
             loaded = self._records.present()
             with KnownTools.of(loaded) as known:
                 server = next((it for it in known.catalog.servers if key_of(it.raw_name) == key), None)
-                return None if server is None else values(server, partial(masked, loaded=loaded))
+                return None if server is None else values(server, loaded.redactor.text)
 
         shown = await anyio.to_thread.run_sync(read)
         if shown is None:
@@ -159,18 +160,18 @@ class ServerPages:
     def _last_known(self) -> list[dict[str, Any]]:
         """As of the present configuration and the last run; nothing is started. Blocks."""
         loaded = self._records.present()
+        mask = loaded.redactor.text
         changes: dict[str, list[dict[str, Any]]] = {}
         for it in self._stored(loaded).waiting(None):
-            changes.setdefault(it.definition.server, []).append(_change(it, shortened(it.change), loaded))
-        mask = partial(masked, loaded=loaded)
+            changes.setdefault(it.definition.server, []).append(_change(it, shortened(it.change), mask))
         with KnownTools.of(loaded) as known:
             return [_status(it, mask) | {"changes": changes.get(it.raw_name, ())} for it in known.catalog.servers]
 
 
-def _change(it: WaitingTool, lines: Iterable[str], loaded: LoadedSettings) -> dict[str, Any]:
+def _change(it: WaitingTool, lines: Iterable[str], mask: Callable[[str], str]) -> dict[str, Any]:
     """A definition that waits for a review, with the lines of a unified diff."""
-    shown = [masked(line, loaded) for line in lines]
-    return {"title": masked(it.title, loaded), "key": key_of(it.definition.tool), "lines": shown}
+    shown = [mask(line) for line in lines]
+    return {"title": mask(it.title), "key": key_of(it.definition.tool), "lines": shown}
 
 
 def _name_of(loaded: LoadedSettings, key: str) -> str:

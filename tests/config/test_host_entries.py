@@ -167,14 +167,11 @@ def test_this_server_in_a_hosts_file_is_left_out_or_it_would_start_itself_withou
 
 
 def test_a_server_that_works_on_a_clone_of_this_one_is_not_this_one(folder: Folder, tmp_path: Path) -> None:
-    """Else `make demo` in a folder of that name has no git server. A package that Python runs is another matter."""
-    clone, package = tmp_path / "codemode-server", tmp_path / "src" / "codemode_server"
+    """Else `make demo` in a folder of that name has no git server."""
+    clone = tmp_path / "codemode-server"
     clone.mkdir()
-    package.mkdir(parents=True)
-    (package / "__main__.py").touch()
     entries = {
         "git": {"command": "uvx", "args": ["mcp-server-git", "--repository", str(clone)]},
-        "package": {"command": "python", "args": ["-u", str(package)]},
         "launched": {"command": "uvx", "args": [str(clone)]},
         "installed": {"command": "uvx", "args": ["--from", str(clone), "codemode-server"]},
     }

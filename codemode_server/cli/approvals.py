@@ -73,8 +73,8 @@ def run(parsed: argparse.Namespace) -> int:
 
 async def list_questions(loaded: LoadedSettings, *, as_json: bool) -> str:
     with stored_records(loaded) as records:
-        approvals = [] if records is None else await records.approvals()
-        refused = [] if records is None else await records.refusals()
+        approvals = await records.approvals()
+        refused = await records.refusals()
     if as_json:
         return json.dumps([_as_json(it) for it in approvals], indent=2)
     past = [f"{it.approval_id}  program {it.execution_id}  {one_line(it.question.title, 200)}" for it in refused]
@@ -127,7 +127,6 @@ def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope
 
 async def _answer(loaded: LoadedSettings, approval: Approval, answer: ApprovalAnswer) -> None:
     with stored_records(loaded) as records:
-        assert records is not None  # noqa: S101 - the question was read from it
         await records.answer(approval.approval_id, answer)
 
 
@@ -140,7 +139,7 @@ async def _answerable_question(loaded: LoadedSettings, approval_id: ApprovalId, 
 
 async def _approval(loaded: LoadedSettings, approval_id: ApprovalId) -> Approval:
     with stored_records(loaded) as records:
-        approval = None if records is None else await records.approval(approval_id)
+        approval = await records.approval(approval_id)
     if approval is None:
         raise CodemodeError(
             f"there is no question {approval_id!r} (any more); `codemode-server approvals list` shows the open ones"

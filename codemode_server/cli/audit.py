@@ -58,11 +58,9 @@ async def rows_page(
 ) -> str:
     """The newest rows of the local principal, the newest last."""
     lines = AuditLines(loaded)
-    rows: list[AuditRow] = []
     with stored_records(loaded) as records:
-        if records is not None:
-            newest = partial(records.audit.newest, records.principal, execution_id=execution_id)
-            rows += await newest(since=since, limit=limit)
+        newest = partial(records.audit.newest, records.principal, execution_id=execution_id)
+        rows = await newest(since=since, limit=limit)
     if as_json:
         return json.dumps([lines.json(it) for it in rows], indent=2)
     return "\n".join(lines.line(it, with_number=True) for it in rows) or "the audit has no such rows"
@@ -72,8 +70,6 @@ async def verify(loaded: LoadedSettings, *, noted: str | None = None) -> tuple[s
     """Check the hash chain of the audit; all principals are in one chain. Gives what was found, and whether the audit
     is sound. `noted`: a digest that must be in it."""
     with stored_records(loaded) as records:
-        if records is None:
-            return "the audit has no rows", noted is None
         audit = records.audit
         broken_row, missing_at_end = await audit.verified()
         is_noted_missing = noted is not None and not await audit.holds(noted)

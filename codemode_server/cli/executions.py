@@ -107,12 +107,12 @@ def run(parsed: argparse.Namespace) -> int:
 async def list_executions(loaded: LoadedSettings, limit: int, *, as_json: bool) -> str:
     """The newest executions of the local principal, newest first."""
     with stored_records(loaded) as records:
-        names = [] if records is None else await records.names(limit)
-        if records is None or not names:
-            return "[]" if as_json else "no executions are recorded"
-        executions = [it for name in names if (it := await records.execution(name)) is not None]
+        found = [await records.execution(name) for name in await records.names(limit)]
+        executions = [it for it in found if it is not None]
         if as_json:
             return json.dumps([execution_json(records, it) for it in executions], indent=2)
+        if not executions:
+            return "no executions are recorded"
         heads = ("id", "started", "status", "sandbox", "calls", "ms", "description")
         width = line_width() or _MAX_LINE_CHARACTERS
         rows = table([heads, *(execution_row(records, it) for it in executions)])
@@ -142,16 +142,14 @@ async def export(loaded: LoadedSettings, *, since: float, output: Path | None) -
     """Write all executions that started since then, oldest first, to standard output or a new private file."""
     with stored_records(loaded) as records:
         if output is None:
-            if records is not None:
-                async for line in exported(records, since):
-                    show(line)
+            async for line in exported(records, since):
+                show(line)
             return
         try:
             with os.fdopen(open_private(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as file:
-                if records is not None:
-                    async with aclosing(exported(records, since)) as lines:
-                        async for line in lines:
-                            file.write(f"{line}\n")
+                async with aclosing(exported(records, since)) as lines:
+                    async for line in lines:
+                        file.write(f"{line}\n")
         except FileExistsError as error:
             raise CodemodeError(f"{output} is there already; name a new file") from error
         except OSError as error:
@@ -161,8 +159,6 @@ async def export(loaded: LoadedSettings, *, since: float, output: Path | None) -
 async def _revealed(loaded: LoadedSettings, page: str) -> str:
     """The values of the privacy tokens of a page, a line each; the audit records it."""
     with stored_records(loaded) as records:
-        if records is None:
-            return ""
         reveals = TokenReveals(loaded, records.thread)
         known = await reveals.known_in(page)
         lines = [revealed_line(await reveals.reveal(token)) for token in known[:_MAX_REVEALED]]
@@ -174,8 +170,8 @@ async def _revealed(loaded: LoadedSettings, page: str) -> str:
 async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: bool) -> str:
     """One execution with its calls."""
     with stored_records(loaded) as records:
-        recorded = None if records is None else await records.find(ExecutionId(execution_id))
-        if records is None or recorded is None:
+        recorded = await records.find(ExecutionId(execution_id))
+        if recorded is None:
             raise CodemodeError(
                 f"no execution {execution_id!r} is recorded (any more); `codemode-server executions list` shows those "
                 "that are"

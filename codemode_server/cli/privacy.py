@@ -107,15 +107,12 @@ def _named(tokens: Sequence[KnownToken], names: Sequence[str]) -> list[KnownToke
 
 async def _tokens(loaded: LoadedSettings) -> Sequence[KnownToken]:
     with stored_records(loaded) as records:
-        if records is None:
-            return []
         return await stored_tokens(loaded, records.thread).all(records.principal.principal_id)
 
 
 async def _forget_tokens(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -> None:
     tokens = [it.token for it in chosen]
     with stored_records(loaded) as records:
-        assert records is not None  # noqa: S101 - the tokens were read from it
         await stored_tokens(loaded, records.thread).forget(records.principal.principal_id, tokens)
         await records.stored_approvals.drop_values(records.principal, tokens)
         event = AuditEvent.by_person(AuditEventKind.PRIVACY_FORGOTTEN, records.principal, reason=_names(chosen))
@@ -124,7 +121,6 @@ async def _forget_tokens(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -
 
 async def _revealed(loaded: LoadedSettings, token: str) -> str:
     with stored_records(loaded) as records:
-        assert records is not None  # noqa: S101 - the token was read from it
         return revealed_line(await TokenReveals(loaded, records.thread).reveal(token))
 
 

@@ -89,8 +89,6 @@ class SessionSources:
 async def _stored(loaded: LoadedSettings) -> list[SessionSources]:
     """The stored sources of the configuration's principal, the newest session last."""
     with stored_records(loaded) as records:
-        if records is None:
-            return []
         read = SqliteSources(records.database, records.thread).load()
         owner = records.principal.principal_id
     found = [SessionSources(holder, its) for (principal, holder), its in read.items() if principal == owner]
@@ -99,7 +97,6 @@ async def _stored(loaded: LoadedSettings) -> list[SessionSources]:
 
 async def _forget(loaded: LoadedSettings, chosen: Sequence[SessionSources]) -> None:
     with stored_records(loaded) as records:
-        assert records is not None  # noqa: S101 - the sources were read from it
         principal, stored = records.principal, SqliteSources(records.database, records.thread)
         await stored.forget([(principal.principal_id, it.session) for it in chosen])
         for it in chosen:

@@ -41,8 +41,6 @@ def run(parsed: argparse.Namespace) -> int:
 async def status_line(loaded: LoadedSettings) -> str:
     """A line on the savings of the last days; empty if nothing was counted."""
     with stored_records(loaded) as records:
-        if records is None:
-            return ""
         total = await records.savings.total(records.principal, time.time() - _DAYS * 86_400)
     more = "`codemode-server stats` shows more"
     if not total.exchanges:
@@ -59,8 +57,6 @@ async def _page(loaded: LoadedSettings, parsed: argparse.Namespace) -> str:
     heads: tuple[str, ...]
     rows: list[tuple[str, tuple[int, ...]]]
     with stored_records(loaded) as records:
-        if records is None:
-            return ""
         store, which = records.savings, (records.principal, time.time() - parsed.since * 86_400)
         total = await store.total(*which)
         if not total.exchanges:

@@ -31,15 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     loaded = configuration(parsed, require_trust=False, resolve=False)
     with stored_records(loaded) as records:
-        stored = None if records is None else StoredTools(loaded, records.database, records.thread)
-        found = [] if stored is None else stored.waiting(parsed.server)
+        stored = StoredTools(loaded, records.database, records.thread)
+        found = stored.waiting(parsed.server)
         if parsed.accept is not None:
             found = [it for it in found if it.name == parsed.accept]
             if not found:
                 raise CodemodeError(
                     f"no change of {one_line(parsed.accept, 200)!r} waits; `{REVIEW}` shows all that do"
                 )
-        if stored is None or not found:
+        if not found:
             show("no tool has changed since it was accepted")
         elif parsed.accept is None and not parsed.accept_all:
             show(f"{_page(found)}\n\n{REVIEW} --accept SERVER/TOOL | --accept-all")

@@ -10,10 +10,11 @@ import errno
 import os
 import time
 from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio.to_thread
 
@@ -91,11 +92,11 @@ class Records:
     """Opens the database of the configuration's state folder. Every method raises a `CodemodeError` with a message for
     the person if it can't do what it should."""
 
-    def __init__(self, loaded: LoadedSettings, config: LiveConfig | None = None) -> None:
+    def __init__(self, loaded: LoadedSettings, config: LiveConfig | None = None, *, folder: Path | None = None) -> None:
         self.loaded = loaded
         self.config = config or LiveConfig(loaded.settings, loaded.redactor)
         self.principal = local_principal(loaded.settings)
-        self._folder = state_folder(loaded.settings)
+        self._folder = folder or state_folder(loaded.settings)
         self.thread = DatabaseThread(self._folder)
         self.database = Database(self._folder)
         self._sums = Database(self._folder)  # so that a search does not wait for a sum
@@ -272,13 +273,13 @@ def _has_database(folder: Path) -> bool:
 
 
 @contextmanager
-def stored_records(loaded: LoadedSettings) -> Generator[Records | None]:
-    """The records, closed with the context; None if no product has made a database there yet."""
-    if not _has_database(state_folder(loaded.settings)):
-        yield None
-        return
-    with closing(Records(loaded)) as records:
-        yield records
+def stored_records(loaded: LoadedSettings) -> Generator[Records]:
+    """The records, closed with the context; empty ones that are nowhere kept, if no product has made a database yet."""
+    with ExitStack() as stack:
+        folder = state_folder(loaded.settings)
+        if not _has_database(folder):
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+        yield stack.enter_context(closing(Records(loaded, folder=folder)))
 
 
 def _summary(it: CallRecord) -> CallSummary:

@@ -109,12 +109,11 @@ class Reading:
             elif place[2:] in (("timeout",), ("transport",), ("protocol",)):
                 raise _LeftOut from None
             return node
-        for variable, value in (*expansion.used, *expansion.defaulted):
+        for variable, value, is_default in expansion.used:
             self.used.add(variable)
             in_server = len(place) >= 3 and place[0] == "servers"
             if (in_server and place[2] in _MAY_BE_SECRET) or looks_secret(variable):
                 key = str(place[-1]) if in_server else ""
-                is_default = (variable, value) in expansion.defaulted
                 self.secrets.add_variable(variable, key, value, is_default=is_default)
         for reference, secret in expansion.secrets:
             self.references.setdefault(reference, set()).add(server)

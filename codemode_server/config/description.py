@@ -17,7 +17,7 @@ from pathlib import Path
 
 from codemode_server.config.document import Node
 from codemode_server.config.loading import LoadedSettings
-from codemode_server.config.problems import joined
+from codemode_server.config.problems import joined, printable
 from codemode_server.config.secrecy import looks_secret, named_arguments
 from codemode_server.redaction import MASK
 from codemode_server.text import escaped
@@ -54,7 +54,7 @@ def describe(loaded: LoadedSettings, more_warnings: Sequence[str] = ()) -> str:
         lines += [shown_address(line, loaded) for line in _lines(name, node, is_masked=True)]
     lines += [f"servers.{name}: invalid" for name in loaded.invalid_servers]
     redactor = loaded.redactor
-    return "\n".join(redactor.line(line, _MAX_LINE_CHARACTERS) for line in lines)
+    return "\n".join(printable(redactor.text(line), _MAX_LINE_CHARACTERS) for line in lines)
 
 
 def preview(loaded: LoadedSettings) -> str:

@@ -25,10 +25,8 @@ _FROM_HOSTS = {"userHome": "HOME"}
 @dataclass(frozen=True, slots=True)
 class Expansion:
     text: str
-    used: tuple[tuple[str, str], ...] = ()
-    """Names and values of the expanded variables, without those replaced by a default."""
-    defaulted: tuple[tuple[str, str], ...] = ()
-    """Names of variables that are unset or empty, with the defaults that were used."""
+    used: tuple[tuple[str, str, bool], ...] = ()
+    """Names and values of the expanded variables; True for a default."""
     secrets: tuple[tuple[Reference, str | None], ...] = ()
     """References to secrets with their values; None for one that is left as it is written."""
 
@@ -44,8 +42,7 @@ def expand(
     Without `may_run`, `${command:…}` is a variable of an editor."""
     if "$" not in text:
         return Expansion(text)
-    used: list[tuple[str, str]] = []
-    defaulted: list[tuple[str, str]] = []
+    used: list[tuple[str, str, bool]] = []
     secrets: list[tuple[Reference, str | None]] = []
     unset: list[str] = []
 
@@ -64,12 +61,12 @@ def expand(
         name, default = _variable(inside)
         value = variables.get(name)
         if value is not None and (value or default is None):
-            used.append((name, value))
+            used.append((name, value, False))
             return value
         if default is None:
             unset.append(name)
             return ""
-        defaulted.append((name, default))
+        used.append((name, default, True))
         return default
 
     expanded = _PART.sub(replaced, text)
@@ -79,7 +76,7 @@ def expand(
         or_default = f", or write ${{{names[0]}:-default}}" if len(names) == 1 else ""
         where = "in the environment or in .env beside the file"
         raise NotExpandable(f"{', '.join(names)} {are} not set; set {them} {where}{or_default}")
-    return Expansion(expanded, tuple(used), tuple(defaulted), tuple(secrets))
+    return Expansion(expanded, tuple(used), tuple(secrets))
 
 
 def read_dotenv(path: Path, digests: dict[str, str], warnings: list[str], name: str) -> dict[str, str]:

@@ -91,8 +91,8 @@ class Change:
 
 def read_regular(path: Path, max_bytes: int) -> bytes:
     """The content, and at most one byte more than the file may have. A pipe is not waited for. Raises `OSError`."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(path, flags), "rb") as file:
+    careful = getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda it, flags: os.open(it, flags | careful)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(0, "it is not a regular file")
         return file.read(max_bytes + 1)

@@ -119,9 +119,11 @@ class Redactor:
 
     def _spans(self, text: str) -> list[Span]:
         """Each secret and each known value, in order, with overlapping ones merged; all of a text with too many."""
-        found: list[Span] = [(begin, end, MASK) for begin, end in self._secrets.spans(text)]
-        if self._values is not None and (known := self._values.spans(text)):
-            found = sorted((*found, *known))
+        secrets = self._secrets.spans(text)
+        known = self._values.spans(text) if self._values is not None else []
+        if not secrets and not known:
+            return []
+        found = sorted([*((begin, end, MASK) for begin, end in secrets), *known])
         if len(found) > _MAX_SPANS:
             return [(0, len(text), MASK)]
         return merged(found, MASK)

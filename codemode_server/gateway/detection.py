@@ -7,6 +7,7 @@ on.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from codemode_server.config.live import LiveConfig
@@ -33,19 +34,17 @@ class Detection:
         """Load the recognizer of the settings, so that the first search does not wait. If that fails, the log has the
         reason, and each search tries again."""
         settings = self._config.settings.privacy
-        if settings.is_on and settings.name_models and not missing_privacy(settings.name_models):
-            self._current()
-            if self._recognizer is not None:
-                try:
-                    await self._recognizer.load()
-                except RecognizerFailed:
-                    return
+        if not settings.is_on or missing_privacy(settings.name_models):
+            return
+        if (recognizer := self.detector.recognizer) is not None:
+            with suppress(RecognizerFailed):
+                await recognizer.load()
 
     async def find(self, value: JsonValue, withheld: str) -> Findings:
         """The findings in a value of a server. `withheld` is how a refusal to hand it on begins: "what crm asks is
         withheld". Raises `ResultWithheld` if the recognizer of names has failed, or the value is too large."""
         try:
-            found = await self._current().find(value)
+            found = await self.detector.find(value)
         except RecognizerFailed as error:
             raise ResultWithheld(
                 f"{withheld}: it could not be searched for names, which "
@@ -59,22 +58,16 @@ class Detection:
             )
         return found
 
-    def in_value(self, value: JsonValue) -> Findings:
-        """The findings in a value without the names that only a recognizer finds."""
-        return self._current().in_value(value)
-
     def find_at_once(self, text: str) -> Findings | None:
         """The findings in a short text; None for free text if a recognizer would have to search it."""
         from codemode_server.privacy.name_recognizer import is_free
 
-        detector = self._current()
+        detector = self.detector
         return None if self._recognizer is not None and is_free(text) else detector.in_value(text)
 
-    def allows(self, value: str) -> bool:
-        """True if the settings say that a value is not personal."""
-        return self._current().allows(value)
-
-    def _current(self) -> Detector:
+    @property
+    def detector(self) -> Detector:
+        """Finds all but the names that only a recognizer finds."""
         settings = self._config.settings.privacy
         if self._made is None or self._made[0] is not settings:
             from codemode_server.privacy.detector import Detector

@@ -213,7 +213,7 @@ class CallPrivacy:
         try:
             with anyio.CancelScope(shield=True):  # the outcome is still to be recorded
                 if isinstance(error, _OWN_ERRORS):
-                    found = await run_sized(is_large(text), self._detection.in_value, text)
+                    found = await run_sized(is_large(text), self._detection.detector.in_value, text)
                 else:
                     found = await self._detection.find(text, withheld)
                 text = _without_half(str(await self._with_tokens(calls, target, text, found, withheld)))
@@ -237,9 +237,9 @@ class CallPrivacy:
             return
         known = tokens.texts_of(calls.context.principal.principal_id)
         values = known.kinds_in(address) | known.kinds_in(unquote(address))
-        kinds = {kind for value, kind in values.items() if not self._detection.allows(value)}
+        kinds = {kind for value, kind in values.items() if not self._detection.detector.allows(value)}
         if self.mode_of(target.server) != "values":
-            kinds |= {it.kind for it in self._detection.in_value(address).found}
+            kinds |= {it.kind for it in self._detection.detector.in_value(address).found}
         if kinds:
             message = (
                 f"the address that {target.server.name} asks the user to open has personal data "
@@ -262,7 +262,7 @@ class CallPrivacy:
         """For `LiveConfig.logged`: as in the catalog, without the output of a process."""
         if server not in protected_servers(self._settings, self._config.settings.servers):
             return text
-        found = self._detection.in_value(text := without_output(text)) if has_privacy() else None
+        found = self._detection.detector.in_value(text := without_output(text)) if has_privacy() else None
         return _without_half(str(with_kinds(text, found))) if found and found.is_complete else "[withheld]"
 
     async def load(self) -> None:

@@ -62,7 +62,7 @@ class Detector:
 
     def __init__(self, settings: DetectionFields | None = None, recognizer: NameRecognizer | None = None) -> None:
         self._settings = settings or DetectionFields()
-        self._recognizer = recognizer
+        self.recognizer = recognizer
         self._own = [(name, re.compile(text)) for name, text in self._settings.patterns.items()]
         self._fields = {name.casefold(): kind for kind, names in self._settings.fields.items() for name in names}
         self._allowed = [
@@ -83,13 +83,13 @@ class Detector:
         """As `in_value`; a large value is searched in a thread, and free text for names by the recognizer, if there is
         one. Its exceptions are raised."""
         has_much_to_do = is_large(value)
-        if self._recognizer is None:
+        if self.recognizer is None:
             return await run_sized(has_much_to_do, self.in_value, value)
         searched = await run_sized(has_much_to_do, searched_value, value)
         pieces = await run_sized(has_much_to_do, free_pieces, searched)
         if pieces is None:
             return Findings(is_complete=False)
-        spans = await self._recognizer.persons_in([piece.text for piece in pieces])
+        spans = await self.recognizer.persons_in([piece.text for piece in pieces])
         names = chain.from_iterable(map(names_in, pieces, spans))
         return await run_sized(has_much_to_do, self._found, searched, names)
 

@@ -124,7 +124,7 @@ class ProtectedListings:
     def _masked(self, value: Any) -> Any:
         """A value with the kinds in place of what is found, the same object if nothing is; None if it can't be
         searched, as without the detection, when no call of the server is allowed."""
-        findings = self._detection.in_value(value) if has_privacy() else None
+        findings = self._detection.detector.in_value(value) if has_privacy() else None
         return with_kinds(value, findings) if findings is not None and findings.is_complete else None
 
 

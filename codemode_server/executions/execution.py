@@ -206,18 +206,11 @@ class Execution:
 
 def limits_of(settings: LimitSettings, timeout_s: float | None) -> Limits:
     """The limits of one program; `timeout_s` takes the place of `limits.wall_seconds`."""
-    return Limits(
-        wall_seconds=timeout_s or settings.wall_seconds,
-        wall_seconds_from_argument=timeout_s is not None and timeout_s < settings.wall_seconds,
-        upstream_seconds=settings.upstream_seconds,
-        memory_mb=settings.memory_mb,
-        output_bytes=settings.output_bytes,
-        calls=settings.calls,
-        calls_in_flight=settings.calls_in_flight,
-        call_bytes=settings.call_bytes,
-        value_bytes=settings.value_bytes,
-        workspace_mb=settings.workspace_mb,
-    )
+    limits = Limits.model_construct(**vars(settings))
+    if timeout_s is None:
+        return limits
+    is_lower = timeout_s < settings.wall_seconds
+    return limits.model_copy(update={"wall_seconds": timeout_s, "wall_seconds_from_argument": is_lower})
 
 
 def new_id() -> ExecutionId:

@@ -22,6 +22,7 @@ import anyio
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
+from codemode_server.settings import LimitSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,11 @@ forms that it has, by JSON type (`number`) or by format (`date`, `date-time`, `d
 
 
 class HostApi(Protocol):
-    """Everything that a program can ask of the host. Each method may be awaited many times at once."""
+    """Everything that a program can ask of the host. Each method may be awaited many times at once.
+
+    Of errors a `CallError` of `call` and `read`, and a `CodemodeError` of the others, goes to the program, which
+    continues; an `ExecutionError` ends it.
+    """
 
     async def call(
         self,
@@ -63,27 +68,14 @@ class HostApi(Protocol):
         raw: bool = False,
         forms: ArgumentForms = (),
     ) -> Reply:
-        """Call a tool, named as in `servers.<server>.<tool>`; `raw` returns the result as the upstream sent it.
-
-        Raises:
-            CallError: the program gets a `ToolError` and continues.
-            ExecutionError: ends the program.
-        """
+        """Call a tool, named as in `servers.<server>.<tool>`; `raw` returns the result as the upstream sent it."""
 
     async def read(self, server: str, uri: str, arguments: dict[str, Any]) -> Reply:
         """Read a resource that the result of an earlier call of this program linked to, by its URI, or one that the
-        server lists, by its URI or name; `arguments` are those of a template.
-
-        Raises:
-            CallError, ExecutionError: as for `call`.
-        """
+        server lists, by its URI or name; `arguments` are those of a template."""
 
     async def resources(self, server: str) -> list[Any]:
-        """The resources and templates that a server lists, as programs see them.
-
-        Raises:
-            UnknownTool: no such server; the program gets a `ToolError`.
-        """
+        """The resources and templates that a server lists, as programs see them."""
 
     async def load(self, module: str) -> dict[str, Any]:
         """The source of an importable module, by its dotted name.
@@ -91,57 +83,28 @@ class HostApi(Protocol):
         `servers` and `servers.<server>` answer `{"kind": "package", "names": [...], "doc": str}`,
         `servers.<server>.<tool>` and `skills.<name>` `{"kind": "module", "source": str}`, `skills` a package. A skill
         that is a folder is a package, too.
-
-        Raises:
-            UnknownTool: with the nearest names; the program gets an `ImportError`.
         """
 
     async def search(
         self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
     ) -> list[Any]:
-        """Search for tools, as `search_tools` does.
-
-        Raises:
-            MetaToolError: the program gets a `ValueError`.
-        """
+        """Search for tools, as `search_tools` does."""
 
     async def save_skill(self, name: str, text: str) -> str:
-        """Save a skill for later programs; returns a message for the program.
-
-        Raises:
-            MetaToolError: it may not be saved; the program gets a `ValueError`.
-        """
+        """Save a skill for later programs; returns a message for the program."""
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
-        """Show a file to the model beside the program's result; returns a message for the program.
-
-        Raises:
-            MetaToolError: there is no room for it; the program gets a `ValueError`.
-        """
+        """Show a file to the model beside the program's result; returns a message for the program."""
 
     async def artifact(self, name: str | None) -> Reply:
-        """An artifact of an earlier program of the same session; without a name, the names of all, oldest first.
-
-        Raises:
-            MetaToolError: there is none of that name; the program gets a `KeyError`.
-        """
+        """An artifact of an earlier program of the same session; without a name, the names of all, oldest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits for one program, from the settings of the same names; the host enforces them."""
+class Limits(LimitSettings):
+    """Limits for one program; the host enforces them."""
 
-    wall_seconds: float = 60.0
     wall_seconds_from_argument: bool = False
     """True if `wall_seconds` comes from `execute_code`'s `timeout` argument rather than the setting."""
-    upstream_seconds: float = 600.0
-    memory_mb: int = 256
-    output_bytes: int = 8 * 2**20
-    calls: int = 1_000
-    calls_in_flight: int = 16
-    call_bytes: int = 16 * 2**20
-    value_bytes: int = 4 * 2**20
-    workspace_mb: int = 256
 
     @property
     def max_value_bytes(self) -> int:

@@ -117,21 +117,21 @@ async def test_a_python_value_is_sent_as_text_with_its_other_forms(lab: Lab) -> 
 
 @pytest.mark.portable
 @pytest.mark.parametrize(
-    ("value", "key", "kept"),
+    ("value", "key"),
     [
-        ("{1: 'a', '1': 'b'}", "1", {"1": "b", "1 (int)": "a"}),
-        ("{None: 0, 'null': 1, 'x': 2}", "null", {"null": 1, "x": 2, "null (NoneType)": 0}),
-        ("{__import__('decimal').Decimal('1.50'): 1, '1.50': 2}", "1.50", {"1.50": 2, "1.50 (Decimal)": 1}),
+        ("{1: 'a', '1': 'b'}", "1"),
+        ("{None: 0, 'null': 1, 'x': 2}", "null"),
+        ("{__import__('decimal').Decimal('1.50'): 1, '1.50': 2}", "1.50"),
     ],
 )
 async def test_keys_that_json_would_merge_are_an_error_in_a_call_and_kept_apart_in_a_value(
-    lab: Lab, value: str, key: str, kept: dict[str, Any]
+    lab: Lab, value: str, key: str
 ) -> None:
     tools = Tools()
     message = f"echo() can't send argument 'x': two keys of a dict are both written as {key!r} in JSON"
     assert await lab.error(f"{IMPORT}echo(x=[{value}])", tools) == ("TypeError", message)
     assert tools.calls == []
-    assert await lab.value(f"[{value}]") == [kept]
+    assert await lab.value(f"[{value}]") == repr([eval(value)])
 
 
 @pytest.mark.portable

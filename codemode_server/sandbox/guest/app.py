@@ -18,20 +18,7 @@ import wit_world  # made by componentize-py from world.wit
 
 from .replacements import replace_members
 
-_LEFT_OUT = {
-    *(
-        "antigravity",
-        "ensurepip",
-        "idlelib",
-        "lib2to3",
-        "pydoc_data",
-        "test",
-        "this",
-        "tkinter",
-        "turtle",
-        "turtledemo",
-    ),
-}
+_LEFT_OUT = "antigravity ensurepip idlelib lib2to3 pydoc_data test this tkinter turtle turtledemo"
 _ENCODINGS = """
 ascii base64_codec big5 charmap cp1250 cp1251 cp1252 cp437 cp850 gb18030 gbk hex_codec idna iso8859_1 iso8859_15
 iso8859_2 koi8_r latin_1 mac_roman punycode quopri_codec raw_unicode_escape rot_13 shift_jis unicode_escape utf_16
@@ -41,7 +28,7 @@ utf_16_be utf_16_le utf_32 utf_7 utf_8 utf_8_sig zlib_codec
 
 def _take_in() -> None:
     """Import everything there is; what this build of Python lacks stays out."""
-    for name in sorted(sys.stdlib_module_names - _LEFT_OUT):
+    for name in sorted(sys.stdlib_module_names - {*_LEFT_OUT.split()}):
         _take(name)
     for name in _ENCODINGS.split():
         _take(f"encodings.{name}")

@@ -12,14 +12,12 @@ import asyncio.selector_events
 import concurrent.futures
 import concurrent.futures.thread
 import os
-import select
 import selectors
 import socket
 import struct
 import sys
 import threading
 from concurrent.futures import Future
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from . import loops, modules, repetition, runner
@@ -50,13 +48,8 @@ class SocketTransport:
         self._stream.sendall(_HEADER.pack(_size_of(data)))
         self._stream.sendall(data)
 
-    def receive(self, timeout_s: float | None) -> str | None:
-        """The next frame, or None if there was none in time.
-
-        Raises:
-            EOFError: the host is gone.
-        """
-        deadline = None if timeout_s is None else monotonic() + timeout_s
+    def receive(self, timeout_s: float | None) -> str:
+        """The next frame, however long it takes; raises EOFError if the host is gone."""
         while True:
             if _size_of(self._buffer) >= _HEADER.size:
                 end = _HEADER.size + _HEADER.unpack_from(self._buffer)[0]
@@ -65,23 +58,10 @@ class SocketTransport:
                         text = str(view[_HEADER.size : end], "utf-8")
                     del self._buffer[:end]
                     return text
-            left = None if deadline is None else max(0.0, deadline - monotonic())
-            if left is not None and not select.select([self._stream], [], [], left)[0]:
-                return None
             chunk = self._stream.recv(2**18)
             if not chunk:
                 raise EOFError("the host is gone")
             self._buffer += chunk
-
-
-class _NoTransport:
-    """Transport of a forked process."""
-
-    def send(self, text: str) -> None:
-        raise RuntimeError("a forked process can't call tools; call them in the program itself")
-
-    def receive(self, timeout_s: float | None) -> str | None:
-        return None
 
 
 class Loop(Reentrant, asyncio.SelectorEventLoop):
@@ -103,7 +83,8 @@ class Loop(Reentrant, asyncio.SelectorEventLoop):
 def run(stream: socket.socket) -> None:
     """Run the one program that this process is for."""
     repetition.install()
-    link = Link(SocketTransport(stream))
+    transport = SocketTransport(stream)
+    link = Link(transport)
     frame = link.open()
     threading.stack_size(_THREAD_STACK)
     threading.excepthook = runner.report_thread
@@ -114,7 +95,7 @@ def run(stream: socket.socket) -> None:
     _watch_children()
     # Other processes would have no link; a pool of them means the same to a program that only wants the results.
     replace_members(concurrent.futures, ProcessPoolExecutor=concurrent.futures.thread.ThreadPoolExecutor)
-    os.register_at_fork(after_in_child=lambda: _cut_off(link))
+    os.register_at_fork(after_in_child=lambda: _cut_off(link, transport))
     threading.Thread(target=_read, args=(link,), name="codemode-link", daemon=True).start()
     ended = _take_in_subprocesses(link)
     runner.run(link, calls, frame, run_async, ended)
@@ -146,8 +127,12 @@ def _read(link: Link) -> None:
         os._exit(0)
 
 
-def _cut_off(link: Link) -> None:
-    link._transport = _NoTransport()
+def _no_call(text: str) -> None:
+    raise RuntimeError("a forked process can't call tools; call them in the program itself")
+
+
+def _cut_off(link: Link, transport: SocketTransport) -> None:
+    transport.send = _no_call  # type: ignore[method-assign]
     link._sending = threading.Lock()
     sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115 - a descriptor
     sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115 - a descriptor

@@ -137,18 +137,11 @@ class _Encoder:
 
     def _dict(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         made = {_key(key): self.encode(item, depth + 1) for key, item in value.items()}
-        return made if len(made) == len(value) else self._merging(value, depth)
-
-    def _merging(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        """A dict that has keys whose texts are the same: those that are no texts get their types beside them."""
-        made = {key: self.encode(item, depth + 1) for key, item in value.items() if isinstance(key, str)}
-        for key, item in value.items():
-            if not isinstance(key, str):
-                name = _key(key)
-                while name in made:
-                    name += f" ({type(key).__name__})"
-                made[name] = self.encode(item, depth + 1)
-        return made
+        if len(made) == len(value):
+            return made
+        names = [_key(key) for key in value]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise NotJson(f"two keys of a dict are both written as {twice!r} in JSON")
 
     def _written(self, text: str, value: Any) -> str:
         return text
@@ -191,11 +184,6 @@ class _ArgumentEncoder(_Encoder):
             if not isinstance(plain, _KEYS):
                 raise NotJson(f"a key of a dict is of type {type(plain).__name__}; JSON takes texts")
         return super()._dict(value, depth)
-
-    def _merging(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        names = [_key(key) for key in value]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise NotJson(f"two keys of a dict are both written as {twice!r} in JSON")
 
     def _written(self, text: str, value: Any) -> str:
         if isinstance(value, decimal.Decimal) and not value.is_finite():

@@ -16,10 +16,10 @@ import functools
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from time import monotonic
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any
 
 from . import loops
 from .link import Link
@@ -71,10 +71,6 @@ class Scheduler:
         return True
 
 
-_T = TypeVar("_T")
-_Ts = TypeVarTuple("_Ts")
-
-
 class Loop(Reentrant, asyncio.base_events.BaseEventLoop):
     """An event loop that waits for the host."""
 
@@ -85,7 +81,7 @@ class Loop(Reentrant, asyncio.base_events.BaseEventLoop):
     def _wait(self, timeout: float | None) -> None:
         self._scheduler.wait_until(lambda: bool(self._ready), timeout)
 
-    def run_in_executor(self, executor: Executor | None, func: Callable[[*_Ts], _T], *args: *_Ts) -> asyncio.Future[_T]:
+    def run_in_executor(self, executor: Executor | None, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         started = self._scheduler.start(func, args, {}) if executor is None else executor.submit(func, *args)
         return asyncio.wrap_future(started, loop=self)
 
@@ -149,12 +145,6 @@ def _install_pools(scheduler: Scheduler) -> None:
             self._pending.add(future)
             future.add_done_callback(self._pending.discard)
             return future
-
-        def map(
-            self, fn: Callable[..., Any], *iterables: Iterable[Any], timeout: float | None = None, **_: Any
-        ) -> Iterator[Any]:
-            futures = [self.submit(fn, *args) for args in zip(*iterables, strict=False)]
-            return (future.result(timeout) for future in futures)
 
         def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
             self._closed = True

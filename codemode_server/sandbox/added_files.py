@@ -33,8 +33,6 @@ _MAX_NAME_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A snapshot of a folder."""
-
     used: int = 0
     """Bytes that count towards the quota."""
     sizes: dict[int, int] = field(default_factory=dict)
@@ -45,8 +43,6 @@ class Contents:
 
 @dataclass(slots=True)
 class Removed:
-    """Files removed for the quota."""
-
     count: int = 0
     size: int = 0
     cut: int = 0
@@ -74,11 +70,7 @@ class Removed:
 
 
 def contents(folder: Path, most_entries: int) -> Contents:
-    """Contents of a folder now.
-
-    Raises:
-        TooManyFiles: it has more entries than that, or can't be read.
-    """
+    """Contents of a folder now. Raises TooManyFiles: it has more entries than that, or can't be read."""
     used = 0
     sizes: dict[int, int] = {}
     names: Counter[int] = Counter()
@@ -148,7 +140,6 @@ def _added(folder: Path, before: Contents) -> Iterator[tuple[Entry, int, int]]:
 
 
 def _cut(entry: Entry, size: int) -> bool:
-    """Truncates a file; returns whether that succeeded."""
     with suppress(OSError):
         flags = os.O_WRONLY
         if sys.platform != "win32":

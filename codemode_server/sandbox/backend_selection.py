@@ -44,16 +44,11 @@ class Sandbox(OwnsTasks):
             await self._choice.backend.aclose()
 
     def start_soon(self) -> None:
-        """Starts the backend in the background."""
         if self._tasks is not None:
             self._tasks.start_soon(self._prepare)
 
     async def ready(self) -> SandboxBackend:
-        """The backend, started.
-
-        Raises:
-            SandboxUnavailable: with the reason and what to do.
-        """
+        """The backend, started. Raises SandboxUnavailable: with the reason and what to do."""
         async with self._starting:
             if self._choice is None:
                 self._choice = await self._choose()
@@ -63,7 +58,6 @@ class Sandbox(OwnsTasks):
 
     @property
     def level(self) -> IsolationLevel | None:
-        """None until a backend is ready."""
         return self._choice.backend.level if self._choice is not None else None
 
     @property

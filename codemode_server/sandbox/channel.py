@@ -40,7 +40,6 @@ _WAITS_ON_DISK = 2**20
 
 
 def out_of_memory(limits: Limits) -> ProgramError:
-    """Why a program ended that needed too much memory."""
     message = f"the program needed more than {limits.memory_mb} MiB of memory"
     return ProgramError("LimitExceeded", message, setting="limits.memory_mb")
 
@@ -97,7 +96,6 @@ class Channel:
         """True if the program ended by itself with nothing sent in part, so that the worker can be reused."""
 
     async def run(self) -> Outcome:
-        """Drive the program to its end."""
         async with anyio.create_task_group() as tasks:
             self._scope = tasks.cancel_scope
             with self._timer:
@@ -124,7 +122,6 @@ class Channel:
                 self._scope.cancel()
 
     def exceed(self, message: str, setting: str | None, line: int | None = None, hint: str = "") -> None:
-        """End the program for a limit."""
         self.end(Ending.LIMITED, ProgramError("LimitExceeded", message, line=line, setting=setting, hint=hint))
 
     async def _converse(self, tasks: anyio.abc.TaskGroup) -> None:
@@ -200,7 +197,6 @@ class Channel:
         tasks.start_soon(self._answer, call, self._call_slots)
 
     async def _end_after_calls(self) -> None:
-        """End the program for its calls, once those in flight are answered."""
         for _ in range(self._limits.calls_in_flight):
             await self._call_slots.acquire()
         self._exceed_limit("limits.calls")
@@ -295,7 +291,6 @@ class Channel:
             self._ended = (Ending.RAISED, ProgramError(**done.error.model_dump()))
 
     async def _send(self, frame: OutgoingFrame, before: anyio.Event) -> None:
-        """Send a frame once the one before it is done with."""
         try:
             if frame.size > _WAITS_ON_DISK and not before.is_set():
                 await run_large(frame.put_on_disk)

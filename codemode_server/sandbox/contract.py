@@ -260,11 +260,7 @@ Backend = TypeVar("Backend", bound=SandboxBackend)
 
 
 async def started(backend: Backend) -> Backend:
-    """Start a backend, or close it and raise.
-
-    Raises:
-        SandboxUnavailable: it cannot be started.
-    """
+    """Start a backend, or close it and raise. Raises SandboxUnavailable: it cannot be started."""
     try:
         await backend.start()
     except BaseException as error:

@@ -40,12 +40,10 @@ class ArgumentRoom:
         self._less = anyio.Event()
 
     async def wait(self, memory: int) -> None:
-        """Wait until there is room for so many bytes."""
         while self._taken and sum(self._taken.values()) + memory > self._max_bytes:
             await self._less.wait()
 
     async def take(self, call_id: int, memory: int) -> None:
-        """Wait until there is room for the arguments of one more call."""
         await self.wait(memory)
         self._taken[call_id] = memory
 

@@ -121,12 +121,9 @@ class TextForms(_Frame):
 
 
 class Call(HostCall):
-    """The program calls a tool."""
-
     op: Literal["call"]
     tool: Name
     raw: bool = False
-    """True if the program wants the whole result, as the upstream sent it."""
     forms: list[TextForms] = Field(default_factory=list)
 
     @property
@@ -139,8 +136,6 @@ class Call(HostCall):
 
 
 class Read(HostCall):
-    """The program reads a resource that a call gave it a link to, or that the server lists."""
-
     op: Literal["read"]
     uri: Annotated[str, Field(max_length=MAX_URI)]
     arguments: dict[str, Any] = Field(default_factory=dict)
@@ -154,8 +149,6 @@ class Read(HostCall):
 
 
 class Resources(Request):
-    """The program asks for the resources that a server lists."""
-
     op: Literal["resources"]
     server: Name
 
@@ -164,8 +157,6 @@ class Resources(Request):
 
 
 class Load(Request):
-    """The program imports a module whose source the host has."""
-
     op: Literal["load"]
     module: Name
 
@@ -174,8 +165,6 @@ class Load(Request):
 
 
 class Search(Request):
-    """The program searches for tools."""
-
     op: Literal["search"]
     query: Text
     detail_level: Name
@@ -188,8 +177,6 @@ class Search(Request):
 
 
 class Show(Request):
-    """The program shows a file to the model."""
-
     op: Literal["show"]
     data: Annotated[bytes, BeforeValidator(_from_base64)]
     mime_type: Name | None = None
@@ -200,8 +187,6 @@ class Show(Request):
 
 
 class SavedSkill(Request):
-    """The program saves a skill."""
-
     op: Literal["skill"]
     name: Name
     text: str
@@ -211,8 +196,6 @@ class SavedSkill(Request):
 
 
 class Artifact(Request):
-    """The program reads an artifact of an earlier one; with `name` None, the names of all."""
-
     op: Literal["artifact"]
     name: Name | None = None
 
@@ -221,33 +204,24 @@ class Artifact(Request):
 
 
 class Output(_Frame):
-    """The program printed."""
-
     op: Literal["output"]
     stream: Literal["stdout", "stderr"]
     text: str
 
 
 class Line(_Frame):
-    """The program reached a line of its own for the first time."""
-
     op: Literal["line"]
     line: LineNumber
 
 
 class Exceeded(_Frame):
-    """The guest detected a limit before the host: otherwise it would have to send a frame that is too long."""
-
     op: Literal["exceeded"]
     setting: Literal["limits.call_bytes", "limits.value_bytes"]
     line: LineNumber = None
     value: Name | None = None
-    """Description of the program's value, if that is too large."""
 
 
 class Raised(_Frame):
-    """The exception that ended the program."""
-
     type: Annotated[str, _cut(200)]
     message: Text
     traceback: Text
@@ -256,8 +230,6 @@ class Raised(_Frame):
 
 
 class Done(_Frame):
-    """The program has ended."""
-
     op: Literal["done"]
     id: Name
     value: Any = None
@@ -334,11 +306,7 @@ def run_frame(run_id: str, program: Program) -> bytes:
 
 
 def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes, ...]:
-    """A reply, in pieces.
-
-    Raises:
-        RecursionError: the value is nested too deep.
-    """
+    """A reply, in pieces. Raises RecursionError: the value is nested too deep."""
     head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})[:-1].encode() + b',"value":'
     data = json_bytes(value)
     return LENGTH.pack(len(head) + len(data) + 1) + head, data, b"}"

@@ -37,8 +37,6 @@ _MAX_ENTRIES = 250_000
 
 
 class Quotas:
-    """The quotas of the running programs of one backend."""
-
     def __init__(self) -> None:
         self.running: set[Quota] = set()
         self.removing = threading.Lock()
@@ -73,8 +71,6 @@ class Quotas:
 
 
 class Quota:
-    """The quota of one program."""
-
     def __init__(self, program: Program, scratch: Path | None, quotas: Quotas) -> None:
         self._program = program
         self._scratch = scratch
@@ -87,7 +83,6 @@ class Quota:
         self._removed = Removed()
 
     def measure_start(self) -> None:
-        """Measure the workspace before the program runs; raises TooManyFiles."""
         if self._program.workspace is not None:
             self._before = contents(self._program.workspace, _MAX_ENTRIES)
 
@@ -119,7 +114,6 @@ class Quota:
         self._is_over = True
 
     def is_exceeded_in_workspace(self) -> bool:
-        """True if the workspace is above the quota now."""
         workspace = self._program.workspace
         return workspace is not None and used_bytes(workspace, self._allowed) > self._allowed
 
@@ -176,7 +170,6 @@ class Quota:
             pause = max(_INTERVAL_SECONDS, time.monotonic() - began)
 
     def _has_passed(self, holder: int | None) -> bool:
-        """True if one of the folders is above the quota."""
         if self._has_passed_in_tmp(holder):
             return True
         workspace = self._program.workspace
@@ -205,7 +198,6 @@ class Quota:
 
 
 def ended_itself(outcome: Outcome) -> bool:
-    """True if the program ended by itself."""
     return outcome.ending in (Ending.RETURNED, Ending.RAISED)
 
 

@@ -91,8 +91,6 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Result of checking that a backend works on this machine."""
-
     checks: tuple[Check, ...]
     place: str = ""
     """Description of where programs would run; empty if none can."""
@@ -106,8 +104,6 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class BackendSpec:
-    """A technology that can run programs."""
-
     name: Literal["microsandbox", "wasm"]
     """The value of `sandbox.backend` that selects it."""
     isolation: IsolationLevel

@@ -254,7 +254,7 @@ async def test_workers_are_kept_for_some_seconds_after_two_programs_at_once(
         assert len(kept[0]) == 2
         assert kept[1] == kept[0], "used again"
         monkeypatch.setattr(backend_module, "RECENT_SECONDS", 0.0)
-        backend._is_work_left.set()
+        backend._has_surplus.set()
         with anyio.fail_after(30):
             while len(pids_of(backend)) > 1:
                 await anyio.sleep(0.05)

@@ -96,7 +96,6 @@ repetition.install()
 
 class WitWorld(wit_world.WitWorld):
     def run(self) -> None:
-        """Run the one program that this instance is for."""
         sys.setrecursionlimit(_RECURSION)
         frame = _link.open(0)
         if frame is None:

@@ -22,7 +22,6 @@ _TAKES = (
 
 
 def make_show(link: Link) -> Callable[..., Shown]:
-    """`show` over one link."""
 
     def show(*things: Any, name: str | None = None, mime_type: str | None = None) -> Shown:
         """Show images, sounds or files to the model: File, bytes, path, or a list; of a tool's result all its files.

@@ -64,8 +64,6 @@ def _is_not_ellipsis(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Binding(Generic[_Value]):
-    """The arguments of one call."""
-
     given: dict[str, _Value]
     """By Python name, those that fit."""
     problem: str = ""
@@ -212,6 +210,5 @@ def _are_all_arguments(signature: Signature, names: Sequence[str], keys: Sequenc
 
 
 def _meant(signature: Signature, name: str, given: Collection[str]) -> str | None:
-    """The parameter that a wrong name stands for, of those that are not given."""
     free = [known for known in signature.names if known not in given]
     return similar_name(name, free, preferred=[known for known in free if known in signature.required])

@@ -185,8 +185,6 @@ def plain_arguments(title: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 class Calls:
-    """Begins calls over one link."""
-
     def __init__(self, link: Link) -> None:
         self.link = link
         self.unclaimed: dict[int, PendingCall] = {}
@@ -247,11 +245,9 @@ class Calls:
         return self.link.wait(future)
 
     def call(self, server: str, tool: str, arguments: dict[str, Any], frame: FrameType | None) -> Any:
-        """Call a tool by its names, for the code that runs in a frame."""
         return self.give(self.prepare(server, tool, arguments, tool)(), tool, frame)
 
     def pending(self, call: PendingCall) -> PendingCall:
-        """Remember a call until its result is used."""
         self.unclaimed[id(call)] = call
         return call
 
@@ -288,17 +284,11 @@ class Origin:
         self._server = server
 
     def read(self, uri: str) -> Any:
-        """The resource, once it is there."""
         return self._calls.link.wait(self._calls.begin_read(self._server, uri))
 
-    def hand_over(self, uri: str | None, value: Any, frame: FrameType | None) -> Any:
-        """As a call does: the value for plain code, something to await for async code; without `uri` it is `value`."""
-        if uri is not None:
-            future = self._calls.begin_read(self._server, uri)
-        else:
-            future = Future()
-            future.set_result(value)
-        return self._calls.give(future, "fetch", frame)
+    def fetch(self, uri: str, frame: FrameType | None) -> Any:
+        """As a call does: the resource for plain code, something to await for async code."""
+        return self._calls.give(self._calls.begin_read(self._server, uri), "fetch", frame)
 
 
 class Resources:

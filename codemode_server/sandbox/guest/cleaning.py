@@ -122,7 +122,6 @@ def no_shared_memory() -> bool:
 
 
 def number_in(path: str, name: str) -> int:
-    """The number after a name in a file of /proc."""
     with open(path, encoding="ascii", errors="replace") as file:
         return next((int(line.split()[1]) for line in file if line.startswith(name)), 0)
 

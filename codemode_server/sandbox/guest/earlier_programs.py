@@ -16,7 +16,6 @@ from .values import to_argument
 
 FILE = "/workspace/state/checkpoint.json"
 MAX_BYTES = 64 * 1024
-_execution_id = ""
 
 
 class FailedProgram:
@@ -31,8 +30,6 @@ class FailedProgram:
 
 
 class CallResults(Mapping[int, Any]):
-    """The results, by the numbers of the calls in the report of the failure."""
-
     def __init__(self, results: Results, name: str, numbers: list[int]) -> None:
         self._results = results
         self._name = name
@@ -43,7 +40,6 @@ class CallResults(Mapping[int, Any]):
         return ", ".join(map(str, self._numbers))
 
     def __getitem__(self, number: int) -> Any:
-        """The result of one call."""
         if number not in self._numbers:
             raise KeyError(f"no result of call {number}; there are those of the calls {self.listed}")
         return self._results[f"{self._name}/calls/{number}"]
@@ -95,17 +91,14 @@ class Results(Mapping[str, Any]):
         return f"<results: {', '.join(self) or 'none'}>"
 
 
-def begin_checkpoints(execution_id: str) -> None:
-    """Take the id of the program's execution, which its checkpoints name as `last_task`."""
-    global _execution_id  # an interpreter runs one program
-    _execution_id = execution_id
-
-
 class Checkpoint:
     """`checkpoint`: how far a task has come, stored in /workspace so that a program of a later session continues.
 
     The file is replaced as a whole, so a program that is killed leaves the old checkpoint or the new one.
     """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
 
     def save(self, step: Any, context: Any = None) -> None:
         """Replace the checkpoint: the step that is done, and what a later program needs to continue.
@@ -117,7 +110,7 @@ class Checkpoint:
             raise TypeError("checkpoint.save(step, context): step says what is done; give this dict as context=")
         point = {
             "step": to_argument(step, "checkpoint.save: step is no JSON"),
-            "last_task": _execution_id,
+            "last_task": self._link.execution_id,
             "context": to_argument(context, "checkpoint.save: context is no JSON"),
             "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time())),
         }
@@ -129,7 +122,7 @@ class Checkpoint:
             )
         file = pathlib.Path(FILE)
         file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_name(f".checkpoint-{_execution_id}")
+        unfinished = file.with_name(f".checkpoint-{self._link.execution_id}")
         try:
             with unfinished.open("wb") as stream:
                 stream.write(data)

@@ -23,8 +23,6 @@ _DATA_URI = re.compile(rf"{DATA_URI_START.pattern}(?P<data>[{_BASE64}]+={{0,2}})
 
 
 class _Known:
-    """The base64 in results of this program's calls."""
-
     files: ClassVar[dict[str, tuple[str, str | None, str | None]]] = {}
     """Summary, media type and name, by the first characters of the base64."""
     pattern: re.Pattern[str] | None = None
@@ -43,7 +41,6 @@ def remember(text: str, mime_type: str | None, name: str | None, place: str = ""
 
 
 def remember_raw(result: Any) -> None:
-    """Remember what the content of a raw result holds."""
     content = result.get("content") if isinstance(result, dict) else None
     if not isinstance(content, list):
         return

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import errno
+import functools
 import json
 import linecache
 import os
@@ -48,94 +49,64 @@ def mend(error: BaseException) -> str:
 
 
 def _mend(error: BaseException) -> str:
-    message = str(error)
+    message, place = str(error), Place(error)
     if isinstance(error, SyntaxError):
         is_await = "outside async function" in message
         return "write `async def`, or call without `await`: plain functions get the result itself" if is_await else ""
     if isinstance(error, NameError):
-        return _of_name(error, Place(error))
+        return _of_name(error, place)
     if hint := _of_the_sandbox(error):
         return hint
     if isinstance(error, KeyError) and error.args:
-        return _of_key(error.args[0], Place(error))
+        value = place.subscripted(lacking=error.args[0])
+        return _of_access(value, error.args[0], place) if isinstance(value, dict) and error.args[0] not in value else ""
     if isinstance(error, AttributeError):
-        return _of_attribute(getattr(error, "name", None), getattr(error, "obj", UNKNOWN), Place(error))
-    if isinstance(error, IndexError):
-        value = Place(error).subscripted()
-        return f"it is {shape(value)}" if value is not UNKNOWN else ""
+        return _of_attribute(error.name, getattr(error, "obj", UNKNOWN), place)
     if isinstance(error, json.JSONDecodeError):
-        return _of_json(error.doc)
-    return _of_type(message, Place(error)) if isinstance(error, TypeError) else ""
-
-
-def _of_key(key: Any, place: Place) -> str:
-    value = place.subscripted(lacking=key)
-    if isinstance(value, dict) and key not in value:
-        if plain_result := _of_envelope(key, value, place):
-            return plain_result
-        near = nearest_key(key, value)
-        return f"{place.text or 'it'} is {shape(value)}{f'; did you mean {near!r}?' if near else ''}"
-    return ""
+        if not error.doc.strip():
+            return "the text is empty"
+        return f"results of tools are parsed already; this is {shape(error.doc)}, which is no JSON"
+    if isinstance(error, TypeError) and "coroutine" in message and "await" not in message:
+        return "a coroutine has no value before it is awaited: write await before the call"
+    value = place.subscripted()
+    if value is UNKNOWN:
+        return ""
+    if isinstance(error, TypeError) and "indices must be" in message and isinstance(value, (list, tuple, str)):
+        return _of_access(value, place.key(), place)
+    is_known = isinstance(error, IndexError) or (isinstance(error, TypeError) and "not subscriptable" in message)
+    return f"{place.text or 'it'} is {shape(value)}" if is_known else ""
 
 
 def _of_attribute(name: str | None, value: Any, place: Place) -> str:
     if value is UNKNOWN or name is None or name.startswith("__"):
         return ""
-    if isinstance(value, PendingCall):
-        value = plain(value)
+    value = plain(value)
     if isinstance(value, types.CoroutineType):
         return "await it first"
     if isinstance(value, Stub):
         return advice.tool_for_module(value._server, value._name) or value.how_to_call
-    if plain_result := _of_envelope(name, value, place):
-        return plain_result
+    if isinstance(value, dict) and name in value:
+        return f'results are plain dicts: write ["{name}"] for .{name}'
+    is_told = isinstance(value, (dict, list, tuple, str, File)) or value is None or _is_in_envelope(name, value)
+    return _of_access(value, name, place) if is_told else ""
+
+
+def _of_access(value: Any, key: Any, place: Place) -> str:
+    """For a value that was asked for a key or attribute that it lacks."""
+    if _is_in_envelope(key, value):
+        return f"results are plain values: write {place.text or 'the result'}, which is {shape(value)}"
+    name, way = place.text or "it", ""
     if isinstance(value, dict):
-        if name in value:
-            return f'results are plain dicts: write ["{name}"] for .{name}'
-        if name in ("files", "text"):
-            what = "file" if name == "files" else "text"
-            return f"no {what} came beside it; it is {shape(value)}: read these with [...]"
-        near = nearest_key(name, value)
-        return f"it is {shape(value)}{f': write [{near!r}]' if near else '; its keys are read with [...]'}"
-    if isinstance(value, (list, tuple, str)):
-        return _of_value(value, name, place)
-    return f"{place.text or 'it'} is {shape(value)}" if isinstance(value, File) or value is None else ""
-
-
-def _of_envelope(key: Any, value: Any, place: Place) -> str:
-    """For `result.content[0].text` and the like: a result is its value, without an envelope."""
-    is_plain = isinstance(value, (list, str, int, float)) or (isinstance(value, dict) and key not in value)
-    if key not in _ENVELOPE or not is_plain or isinstance(value, (Blocks, Fields)):
-        return ""
-    return f"results are plain values: write {place.text or 'the result'}, which is {shape(value)}"
-
-
-def _of_value(value: Any, key: Any, place: Place) -> str:
-    """For a list or a text that was used like a dict."""
-    if plain_result := _of_envelope(key, value, place):
-        return plain_result
-    name = place.text or "it"
-    way = way_to_read(name, value, key)
+        way = f"did you mean {near!r}?" if (near := nearest_key(key, value)) else ""
+    elif isinstance(value, (list, tuple, str)):
+        way = way_to_read(name, value, key)
     return f"{name} is {shape(value)}{f'; {way}' if way else ''}"
 
 
-def _of_json(text: Any) -> str:
-    if not isinstance(text, str):
-        return ""
-    if not text.strip():
-        return "the text is empty"
-    return f"results of tools are parsed already; this is {shape(text)}, which is no JSON"
-
-
-def _of_type(message: str, place: Place) -> str:
-    if "coroutine" in message and "await" not in message:
-        return "a coroutine has no value before it is awaited: write await before the call"
-    value = place.subscripted()
-    if value is UNKNOWN:
-        return ""
-    if "indices must be" in message and isinstance(value, (list, tuple, str)):
-        return _of_value(value, place.key(), place)
-    return f"{place.text or 'it'} is {shape(value)}" if "not subscriptable" in message else ""
+def _is_in_envelope(key: Any, value: Any) -> bool:
+    """True for `result.content[0].text` and the like: a result is its value, without an envelope."""
+    is_plain = isinstance(value, (list, str, int, float)) or (isinstance(value, dict) and key not in value)
+    return key in _ENVELOPE and is_plain and not isinstance(value, (Blocks, Fields))
 
 
 _HINTS_BY_FOLDER = {"skills": advice.NO_SKILL_FILES, "servers": advice.NO_TOOL_FILES}
@@ -171,7 +142,6 @@ def _of_the_sandbox(error: BaseException) -> str:
 
 
 def _of_name(error: NameError, place: Place) -> str:
-    """Advice for an undefined name."""
     name = error.name
     if not name or isinstance(error, UnboundLocalError):
         return ""
@@ -214,7 +184,6 @@ def _of_path(written: object, *, is_missing: bool = True) -> str:
 
 
 def _listed() -> str:
-    """Entries of /workspace, as far as they fit."""
     try:
         names = sorted(path.name[:60] for path in pathlib.Path("/workspace").iterdir())
     except OSError:
@@ -243,12 +212,9 @@ def plain(value: Any) -> Any:
 
 
 class Place:
-    """The place in the program where it failed, and the values there."""
-
     def __init__(self, error: BaseException) -> None:
         self._frame: types.FrameType | None = None
         self._position: tuple[int | None, ...] = ()
-        self._tree = ast.Module(body=[], type_ignores=[])
         trace, last = error.__traceback__, None
         while trace is not None:
             file = trace.tb_frame.f_code.co_filename
@@ -261,7 +227,11 @@ class Place:
             return
         self._frame = last.tb_frame
         self._position = next(islice(self._frame.f_code.co_positions(), last.tb_lasti // 2, None), ())
-        self._tree = ast.parse("".join(linecache.getlines(self._frame.f_code.co_filename)))
+
+    @functools.cached_property
+    def _tree(self) -> ast.Module:
+        file = self._frame.f_code.co_filename if self._frame is not None else ""
+        return ast.parse("".join(linecache.getlines(file)))
 
     @property
     def text(self) -> str:
@@ -271,7 +241,6 @@ class Place:
         return text if len(text) <= _MAX_NAME else ""
 
     def subscripted(self, lacking: Any = UNKNOWN) -> Any:
-        """The object whose item was asked for."""
         node = self._node()
         return self.value(node.value, lacking) if node is not None else UNKNOWN
 
@@ -285,7 +254,6 @@ class Place:
         return any(isinstance(node, ast.Name) and node.id == name for node in nodes)
 
     def names(self) -> list[str]:
-        """The names that were defined there."""
         if self._frame is None:
             return []
         names = [*self._frame.f_locals, *self._frame.f_globals]

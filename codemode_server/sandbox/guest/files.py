@@ -58,7 +58,6 @@ class File:
 
     @property
     def is_link(self) -> bool:
-        """True if the content is not fetched yet."""
         return self._content is None
 
     @property
@@ -79,10 +78,10 @@ class File:
 
     def fetch(self) -> Any:
         """The file with its content; several in a list if the link stands for several. In async code: awaitable."""
-        if self._origin is None:
-            self.content()
-            return self
-        return self._origin.hand_over(self.uri if self.is_link else None, self, sys._getframe(1))
+        if self.is_link and self._origin is not None and self.uri is not None:
+            return self._origin.fetch(self.uri, sys._getframe(1))
+        self.content()
+        return self
 
     @property
     def data(self) -> bytes:
@@ -120,7 +119,6 @@ class File:
             raise
 
     def json(self) -> Any:
-        """The content, read as JSON."""
         return json.loads(self.text)
 
     def save(self, path: str | pathlib.Path) -> pathlib.Path:
@@ -231,12 +229,10 @@ class Blocks(list[Any]):
 
 
 def _plain(part: str) -> str:
-    """A word of an upstream, made fit for a line of ours."""
     return part if part.isprintable() else repr(part)
 
 
 def from_reply(value: Any, encoding: str, origin: Origin | None = None, *, is_raw: bool = False) -> Any:
-    """The result of a call as the program gets it."""
     if is_raw:
         encoded.remember_raw(value)
         return value

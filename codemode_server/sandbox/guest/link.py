@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _DECODER = json.JSONDecoder()
 PROGRAM_FILE = "program.py"
-_MAX_REST_BYTES = 64
-"""Bytes of a call's frame beside its head and arguments."""
 
 
 class Transport(Protocol):
@@ -38,8 +36,6 @@ class Transport(Protocol):
 
 
 class Refused(Exception):
-    """The host answered a request with an error."""
-
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
@@ -68,8 +64,6 @@ def to_json(value: Any, errors: str = "replace") -> str:
 
 
 class _Window:
-    """Requests of one kind: those that the host has not answered, and those that wait until it has."""
-
     def __init__(self) -> None:
         self.most = 1
         self.waiting: collections.deque[tuple[str, str, Future[Any]]] = collections.deque()
@@ -77,7 +71,6 @@ class _Window:
         self.unanswered: set[int] = set()
 
     def is_open(self) -> bool:
-        """True if the next one may be sent."""
         return bool(self.waiting) and len(self.unanswered) < self.most
 
 
@@ -97,15 +90,16 @@ class Link:
         """The paths that no folder has, such as those under /skills, whose files are at the host."""
         self.wait: Callable[[Future[Any]], Any] = self._pump_until_done
         """Blocks until a future is done and gives its result; each backend has its own way to block."""
+        self.execution_id = ""
         self.call_bytes = 2**62
         self.call_count = 0
         self.call_characters = 0
         """Characters of the arguments of all calls, and of their answers."""
 
-    def limit(self, limits: dict[str, Any]) -> None:
-        """Take the limits of the `run` frame."""
-        self.call_bytes = limits["call_bytes"]
-        self._calls.most = limits["calls_in_flight"]
+    def begin(self, frame: dict[str, Any]) -> None:
+        self.execution_id = frame["execution_id"]
+        self.call_bytes = frame["limits"]["call_bytes"]
+        self._calls.most = frame["limits"]["calls_in_flight"]
 
     def open(self, timeout_s: float | None = None) -> Any:
         """Wait for the program: the first frame of all; None if it does not come in time."""
@@ -121,7 +115,6 @@ class Link:
         self._flush()
 
     def request(self, op: str, **fields: Any) -> Future[Any]:
-        """Send a request as soon as the host takes one; the future settles while anything pumps."""
         return self._post(self._calls if op == "read" else self._questions, to_json({"op": op, **fields})[1:-1], "")
 
     def call(
@@ -138,8 +131,6 @@ class Link:
         self.call_characters += len(arguments_json)
         frame = {"op": "call", "server": server, "tool": tool, **({"raw": True} if raw else {})}
         head = to_json({**frame, "forms": forms} if forms else frame)
-        if forms and _bytes(head) + _bytes(arguments_json) + _MAX_REST_BYTES > self.call_bytes:
-            head = to_json(frame)  # the host counts the whole frame
         return self._post(self._calls, f'{head[1:-1]},"arguments":', arguments_json)
 
     def exceed(self, setting: str) -> NoReturn:

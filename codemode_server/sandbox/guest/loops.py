@@ -26,7 +26,6 @@ class Reentrant(asyncio.BaseEventLoop):
     _stopping: bool
 
     def _wait(self, timeout: float | None) -> None:
-        """Wait for events, at most so many seconds."""
         raise NotImplementedError
 
     def _run_once(self) -> None:
@@ -98,7 +97,6 @@ class _Policy(_PolicyBase):  # type: ignore[misc]
 
 
 def install(make: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[Any], Any]:
-    """Make asyncio use this loop class; returns a function that runs an awaitable to its end."""
     replace_members(asyncio.events, _event_loop_policy=_Policy(make))
 
     def run(main: Coroutine[Any, Any, Any], *, debug: bool | None = None, loop_factory: Any = None) -> Any:

@@ -31,13 +31,11 @@ class Mapped(list[Any]):
 
     @property
     def errors(self) -> dict[int, Exception]:
-        """Exceptions, by the index of the item."""
         self._is_looked_at = True
         return self._errors
 
     @property
     def ok(self) -> list[Any]:
-        """The results of those that succeeded."""
         return [value for index, value in enumerate(self) if index not in self.errors]
 
     def warning(self) -> str | None:

@@ -76,8 +76,6 @@ class _Skill(types.ModuleType):
 
 
 class _Listing:
-    """Gives the members of a package to `pkgutil.iter_modules(servers.__path__)`."""
-
     def __init__(self, modules: HostModules, package: str) -> None:
         self._modules = modules
         self._package = package
@@ -124,7 +122,6 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return [*names] if package == "servers" else [f"{name}.py" for name in names]
 
     def forget(self, skill: str) -> None:
-        """Ask the host anew for a skill that was saved."""
         for name in ("skills", f"skills.{skill}"):
             self._descriptions.pop(name, None)
         sys.modules.pop(f"skills.{skill}", None)
@@ -137,7 +134,6 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return self._descriptions[fullname]
 
     def names(self, package: str) -> list[str]:
-        """Names that can be imported from a package."""
         if "names" not in self.description(package):
             self._descriptions[package] = self._load(package)
         names: list[str] = self._descriptions[package]["names"]
@@ -172,7 +168,8 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
             code = compile_skill(source, file)
         module.__file__ = file
-        exec(code or compile(source, file, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - an import does that
+        # Annotations of a stub are texts, since this file's are.
+        exec(code or compile(source, file, "exec"), module.__dict__)  # noqa: S102 - an import does that
         if isinstance(member := module.__dict__.get(name.rpartition(".")[2]), Resources):
             module.__dict__["__getattr__"] = functools.partial(
                 getattr, member
@@ -284,7 +281,7 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
         call=call,
         show=make_show(link),
         results=Results(link),
-        checkpoint=Checkpoint(),
+        checkpoint=Checkpoint(link),
         __tool__=stub_decorator(calls),
         __resources__=functools.partial(Resources, calls),
     )

@@ -18,8 +18,6 @@ _COLLECT_SECONDS = 0.01
 
 
 class Output(io.TextIOBase):
-    """One text stream of the program."""
-
     encoding = "utf-8"
     errors = "replace"
     newlines = None

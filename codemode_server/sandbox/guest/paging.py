@@ -39,7 +39,6 @@ _NO_ITEMS = frozenset(["errors", "warnings", "links", "columns", "headers", "fie
 
 
 def _normal(name: str) -> str:
-    """A name without case and punctuation."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -47,7 +46,6 @@ class PageParameters:
     """The parameters of a tool that select a page; None for those that it lacks."""
 
     def __init__(self, title: str, parameters: Mapping[str, Any]) -> None:
-        """`parameters`: Python name → default."""
         self.title = title
         own = {_normal(name): name for name in parameters}
         self.cursor, self.number, self.offset = (
@@ -63,8 +61,6 @@ class PageParameters:
 
 
 class _Walk:
-    """The state of one iteration over pages."""
-
     def __init__(self, parameters: PageParameters) -> None:
         self._parameters = parameters
         self._pages = 0
@@ -75,7 +71,6 @@ class _Walk:
         self.given: list[Any] = []
 
     def take(self, page: Any, *, is_whole: bool) -> list[Any]:
-        """The items of a page, or the page itself."""
         self._pages += 1
         self._before, lists = self._items, _lists_in(page)
         self._items = next(iter(lists.values())) if len(lists) == 1 else None
@@ -89,7 +84,6 @@ class _Walk:
         return given
 
     def next_page(self, page: Any, sent: dict[str, Any]) -> dict[str, Any] | None:
-        """The arguments that select the next page; None at the end."""
         arguments = self._following(page, sent)
         if arguments is not None and self._pages >= MAX_PAGES:
             raise self._error(f"did not end after {MAX_PAGES:,} pages; use .first(count), or narrow the search")

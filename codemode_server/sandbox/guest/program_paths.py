@@ -28,8 +28,6 @@ _open = io.open
 
 
 class ProgramPaths:
-    """Reads and saves skills, reads the sources of tools, and gives /state its folder."""
-
     def __init__(
         self,
         link: Link,
@@ -75,7 +73,6 @@ class ProgramPaths:
         replace_members(builtins, open=open_but_skills)
 
     def name_of(self, path: Any) -> str:
-        """The skill that a path means; empty for any other path."""
         folder, _, file = _absolute(path).rpartition("/")
         return file.removesuffix(".py") if folder == _FOLDER and file.endswith(".py") else ""
 
@@ -94,7 +91,6 @@ class ProgramPaths:
         return made
 
     def close_all(self) -> None:
-        """Save what the program wrote and did not close."""
         for file in list(self._open):
             file.close()
         if self._failures:
@@ -153,7 +149,6 @@ def _module(path: str) -> str:
 
 
 def _real(path: Any) -> Any:
-    """The path in /workspace that one below /state means."""
     text = path if isinstance(path, (str, int)) or not isinstance(path, os.PathLike) else os.fspath(path)
     is_state = isinstance(text, str) and f"{text}/".startswith(_STATE)
     return f"/workspace{text}" if is_state else path

@@ -29,8 +29,6 @@ _MULTICAST = 1 << 40
 
 
 class Randomness:
-    """Source of `os.urandom`, and with it of all other randomness."""
-
     def __init__(self) -> None:
         self._key = b""
         """Empty until a program begins. The n-th drawing from a key always gives the same."""

@@ -13,7 +13,7 @@ from typing import Any
 from . import repetition, source
 from .attachments import hint_on
 from .calls import Calls, ToolError, awaitable, finish, handed_over
-from .earlier_programs import Results, begin_checkpoints
+from .earlier_programs import Results
 from .error_reports import describe
 from .link import PROGRAM_FILE, LimitPassed, Link, to_json
 from .output import Output
@@ -37,9 +37,8 @@ def run(
 ) -> None:
     """Run the program of a `run` frame and send its outcome; `before_end` sends pending output of its subprocesses."""
     limits = frame["limits"]
-    link.limit(limits)
+    link.begin(frame)
     repetition.begin(frame.pop("repeat"))
-    begin_checkpoints(frame["execution_id"])
     stdout, stderr = Output(link, "stdout"), Output(link, "stderr")
 
     def flush() -> None:
@@ -75,8 +74,6 @@ def run(
 
 
 class _Program:
-    """A program's namespace and hooks."""
-
     def __init__(self, code: str, run_async: Callable[[Any], Any]) -> None:
         self._code = code
         self._run_async = run_async
@@ -94,7 +91,6 @@ class _Program:
             source.AWAIT_HOOK: awaitable,
             source.HAND_OVER_HOOK: handed_over,
             source.AWAITED_HOOK: for_awaiting,
-            source.STAR_HOOK: self._import_star,
             "ToolError": ToolError,  # `except ToolError` is what a program writes, with or without an import
             "input": _no_input,
             "exit": sys.exit,
@@ -118,11 +114,6 @@ class _Program:
 
     def _take_value(self, value: Any) -> None:
         self._value = value
-
-    def _import_star(self, name: str) -> None:
-        module = __import__(name, fromlist=["*"])
-        names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
-        self._module.__dict__.update({n: getattr(module, n) for n in names})
 
 
 def _exit_error(end: SystemExit) -> dict[str, Any]:

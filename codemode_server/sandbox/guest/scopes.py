@@ -14,8 +14,6 @@ _NO_NAMES: frozenset[str] = frozenset()
 
 
 class Place(NamedTuple):
-    """Surroundings of a node."""
-
     scope: ast.AST | None
     """The innermost function or class; None at top level."""
     is_deferred: bool
@@ -41,8 +39,6 @@ class _Parameters(NamedTuple):
 
 
 class Scopes:
-    """Scopes, functions and names of one program."""
-
     def __init__(self, tree: ast.Module) -> None:
         self.nodes = list(ast.walk(tree))
         self._parameters: dict[str, list[_Parameters]] = {}
@@ -121,7 +117,6 @@ class Scopes:
 
     @cached_property
     def _bound(self) -> dict[ast.AST, set[str]]:
-        """Names of each function's own variables."""
         bound: dict[ast.AST, set[str]] = {}
         shared: set[str] = set()
         for node in self.nodes:
@@ -143,7 +138,6 @@ def _maker(function: ast.AST) -> ast.AST:
 
 
 def _parameter_names(function: Any) -> list[str]:
-    """Names of the parameters of a function, in their order."""
     given: ast.arguments = function.args
     more = [one for one in (given.vararg, *given.kwonlyargs, given.kwarg) if one]
     return [one.arg for one in (*given.posonlyargs, *given.args, *more)]

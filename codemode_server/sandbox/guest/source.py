@@ -22,16 +22,11 @@ FINISH_HOOK = "__codemode_finish__"
 AWAIT_HOOK = "__codemode_await__"
 HAND_OVER_HOOK = "__codemode_hand_over__"
 AWAITED_HOOK = "__codemode_awaited__"
-STAR_HOOK = "__codemode_star__"
 BODY_NAME = "__codemode_body__"
 
 
 def compile_program(text: str, filename: str) -> types.CodeType:
-    """The code of a program, to be evaluated in a module's namespace.
-
-    Raises:
-        SyntaxError: it is no Python.
-    """
+    """The code of a program, to be evaluated in a module's namespace. Raises SyntaxError: it is no Python."""
     tree = _awaiting(text, filename)
     if _has(tree.body, ast.Return) and not _has(tree.body, (ast.Yield, ast.YieldFrom)):
         tree = _as_function(tree)
@@ -88,9 +83,8 @@ def _hook(name: str, *arguments: ast.expr) -> ast.Call:
 
 
 def _as_function(tree: ast.Module) -> ast.Module:
-    body, future = list(tree.body), []
-    while body and isinstance(body[0], ast.ImportFrom) and body[0].module == "__future__":
-        future.append(body.pop(0))
+    at_top = [node for node in tree.body if isinstance(node, ast.ImportFrom) and _is_for_modules(node)]
+    body = [node for node in tree.body if node not in at_top]
     found = _last_expression(body)
     if found is not None:
         where, last = found
@@ -107,7 +101,11 @@ def _as_function(tree: ast.Module) -> ast.Module:
         call = ast.Await(call)
     take_away = ast.Delete([ast.Name(BODY_NAME, ast.Del())])
     handed_over = ast.Expr(_hook(VALUE_HOOK, call))
-    return ast.Module([*future, function, ast.Try([handed_over], [], [], [take_away])], [])
+    return ast.Module([*at_top, function, ast.Try([handed_over], [], [], [take_away])], [])
+
+
+def _is_for_modules(node: ast.ImportFrom) -> bool:
+    return node.module == "__future__" or node.names[0].name == "*"
 
 
 class _Globals(ast.NodeTransformer):
@@ -127,11 +125,6 @@ class _Globals(ast.NodeTransformer):
         if node.value is None:
             return ast.copy_location(ast.Pass(), node)
         return ast.copy_location(ast.Assign([node.target], node.value), node)
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
-        if node.names[0].name != "*":
-            return node
-        return ast.copy_location(ast.Expr(_hook(STAR_HOOK, ast.Constant(node.module or ""))), node)
 
 
 def _bound_names(body: list[ast.stmt]) -> set[str]:
@@ -159,7 +152,6 @@ def bound_by(node: ast.AST) -> tuple[str, ...]:
 
 
 def _awaiting(text: str, filename: str) -> ast.Module:
-    """The tree of a program or skill with the awaits that it forgot."""
     tree = ast.parse(text, filename)
     uses = CallUses(tree)
     for call, use, is_held in [(call, uses.use_of(call), uses.is_held(call)) for call in uses.calls()]:
@@ -191,7 +183,6 @@ def _awaitable(argument: ast.expr) -> ast.expr:
 
 
 def replace_node(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
-    """Put `new` where `old` is."""
     for name, value in ast.iter_fields(parent):
         if value is old:
             setattr(parent, name, new)

@@ -29,8 +29,6 @@ from .values import resolve
 
 
 class Stub:
-    """One tool as a function."""
-
     def __init__(
         self, calls: Calls, function: types.FunctionType, server: str, name: str, renamed: Mapping[str, str]
     ) -> None:
@@ -146,17 +144,6 @@ def _items_of(name: str, items: Any) -> Iterable[Any]:
     raise TypeError(f"{name}{MAP_TAKES_A_LIST}, not {what}")
 
 
-def _annotations(function: Callable[..., Any]) -> dict[str, str]:
-    """The annotations as source text; evaluating them could fail, and text is all that is asked."""
-    try:
-        import annotationlib  # type: ignore[import-not-found]
-    except ImportError:
-        found = inspect.get_annotations(function)
-    else:
-        found = annotationlib.get_annotations(function, format=annotationlib.Format.STRING)
-    return {name: value if isinstance(value, str) else inspect.formatannotation(value) for name, value in found.items()}
-
-
 def _takes_objects(function: types.FunctionType, parameter: str) -> bool:
-    annotation = ast.parse(_annotations(function).get(parameter, "Any"), mode="eval").body
+    annotation = ast.parse(function.__annotations__.get(parameter, "Any"), mode="eval").body
     return type_takes_objects(annotation, lambda name: hasattr(function.__globals__.get(name), "__total__"))

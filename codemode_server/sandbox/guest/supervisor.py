@@ -58,8 +58,6 @@ _ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": 
 
 
 class _HostStream:
-    """The byte stream to the host."""
-
     def __init__(self, port: int) -> None:
         stream = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
         stream.connect((_HOST, port))
@@ -135,7 +133,6 @@ class _Runner:
         return sent
 
     def end(self) -> None:
-        """Kill it and take its status."""
         if self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -169,7 +166,6 @@ class Supervisor:
         self._free_at_start = 0
 
     def serve(self) -> None:
-        """Serve until the host is gone."""
         self._start_runner()
         self._free_at_start = number_in("/proc/meminfo", "MemAvailable:")
         watch_at = 0.0

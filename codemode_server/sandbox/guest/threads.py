@@ -81,7 +81,6 @@ class Loop(Reentrant, asyncio.SelectorEventLoop):
 
 
 def run(stream: socket.socket) -> None:
-    """Run the one program that this process is for."""
     repetition.install()
     transport = SocketTransport(stream)
     link = Link(transport)

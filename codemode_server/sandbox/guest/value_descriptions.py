@@ -30,7 +30,6 @@ _MAX_PARSED = 100_000
 
 
 def remember_sample(tool: str, value: Any) -> None:
-    """Remember a shortened copy of a result."""
     if tool in SAMPLES or len(SAMPLES) < _MAX_TOOLS:
         SAMPLES[tool] = _skeleton(value, _MAX_DEPTH)
 
@@ -80,14 +79,12 @@ def way_to_read(name: str, value: Any, key: Any) -> str:
 
 
 def nearest_key(wanted: Any, keys: Iterable[Any]) -> str | None:
-    """The key that was surely meant."""
     if not isinstance(wanted, str):
         return None
     return similar_name(wanted, (key for key in islice(keys, 500) if isinstance(key, str)))
 
 
 def is_json(text: str) -> bool:
-    """True if a text is a JSON object or array."""
     if not text.lstrip().startswith(("{", "[")):
         return False
     try:

@@ -64,7 +64,6 @@ class Unfinished:
     __slots__ = ()
 
     def _value(self) -> Any:
-        """The value, blocking until it is there."""
         raise NotImplementedError
 
 
@@ -74,8 +73,6 @@ def resolve(value: Any) -> Any:
 
 
 class _Encoder:
-    """Makes results of a program."""
-
     def __init__(self) -> None:
         self._open: set[int] = set()
         self.strangers: list[int] = []
@@ -172,8 +169,6 @@ class _Encoder:
 
 
 class _ArgumentEncoder(_Encoder):
-    """Makes arguments of tools."""
-
     def _stranger(self, value: Any) -> Any:
         advice = "; send list(…) of it" if isinstance(value, Iterator) else ""
         raise NotJson(f"{type(value).__name__} has no form in JSON{advice}")
@@ -236,11 +231,7 @@ def _forms(value: Any) -> dict[str, Any]:
 
 
 def to_argument(value: Any, name: str) -> Any:
-    """A value as a tool gets it; `name` says what it is for.
-
-    Raises:
-        TypeError: JSON can't hold it.
-    """
+    """A value as a tool gets it; `name` says what it is for. Raises TypeError: JSON can't hold it."""
     try:
         return _ArgumentEncoder().encode(value)
     except NotJson as error:

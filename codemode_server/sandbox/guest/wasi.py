@@ -36,7 +36,6 @@ class Scheduler:
         self._link = link
 
     def start(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Future[Any]:
-        """Run a function; the future has its result."""
         while isinstance(function, functools.partial):
             args, kwargs = (*function.args, *args), {**function.keywords, **kwargs}
             function = function.func
@@ -191,8 +190,6 @@ def _install_waits(scheduler: Scheduler) -> None:
     """Events, queues, semaphores and futures wait on a `Condition`; a lock itself has nobody to wait for."""
 
     class Waiter:
-        """One waiter, released by `notify`."""
-
         is_released = False
 
         def release(self) -> None:

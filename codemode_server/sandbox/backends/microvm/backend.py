@@ -118,7 +118,6 @@ class MicrovmBackend:
         return self.pool.count
 
     async def start(self) -> None:
-        """Cleans up after earlier runs, fetches the image and boots one microVM to prove that it works."""
         await anyio.to_thread.run_sync(_load_runtime)
         self._run.open()
         if count := await self._run.clean_leftovers():
@@ -129,17 +128,14 @@ class MicrovmBackend:
         self.pool.spare.append(first)
 
     async def tend(self) -> None:
-        """Keep the pool filled; until cancelled."""
         await self.pool.tend()
 
     async def run(self, program: Program, host_api: HostApi) -> Outcome:
-        """Run one program in a fresh process of its session's microVM, or of another where that one has died."""
         async with self._quotas.enforced(program) as quota:
             outcome = await self._run_with(quota, program, host_api)
         return quota.judged(outcome)
 
     async def aclose(self) -> None:
-        """End every microVM and wait until they are gone."""
         self._run.close(is_clean=await self.pool.aclose())
 
     async def _boot(self, workspace: Path | None) -> Machine:
@@ -222,11 +218,7 @@ class Run:
         self._own: RunFolder | None = None
 
     def open(self) -> None:
-        """Creates the folder and locks it.
-
-        Raises:
-            SandboxUnavailable: it can't be made.
-        """
+        """Creates the folder and locks it. Raises SandboxUnavailable: it can't be made."""
         try:
             private_folder(self._runs, "MSB_HOME")
             self._own = RunFolder.make(self._runs, digits=_DIGITS)

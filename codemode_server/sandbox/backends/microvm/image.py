@@ -33,11 +33,7 @@ class Stored:
 
 
 async def find(reference: str) -> Stored | None:
-    """The image, if it is complete.
-
-    Raises:
-        SandboxUnavailable: microsandbox is missing, or can't list its images.
-    """
+    """The image, if it is complete. Raises SandboxUnavailable: microsandbox is missing, or can't list its images."""
     if not runtime.home().is_dir():
         return None  # `msb` would create the folder
     done = await runtime.msb("image", "inspect", "--format", "json", reference, seconds=_LOOK_SECONDS)
@@ -121,7 +117,6 @@ def _registry(reference: str) -> str:
 
 
 def _pull_failure(reference: str, text: str) -> SandboxUnavailable:
-    """Why `msb pull` failed, from its last output."""
     if (failure := _full_disk(text)) is not None:
         return failure
     error, registry = _error_in(text), _registry(reference)

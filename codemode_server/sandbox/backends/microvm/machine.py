@@ -54,8 +54,6 @@ class BootFailed(SandboxUnavailable):
 
 
 class Machine:
-    """A booted microVM."""
-
     def __init__(self, name: str, box: Sandbox, wire: Wire, errors: _Errors, workspace: Path | None) -> None:
         self.name = name
         self.wire = wire
@@ -179,7 +177,6 @@ class _Errors:
         self.has_ended = False
 
     async def take_one(self) -> None:
-        """Waits for one event, or the end."""
         from microsandbox.errors import MicrosandboxError
 
         try:
@@ -328,5 +325,4 @@ def _pid_of(name: str) -> int | None:
 
 
 def _reason(error: Exception) -> str:
-    """The runtime's error message, on one line."""
     return " ".join(str(error).split())[:500] or type(error).__name__

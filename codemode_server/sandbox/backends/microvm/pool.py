@@ -54,11 +54,7 @@ class Pool:
         return SandboxCount(idle=idle, busy=len(self._all) - idle)
 
     async def take(self, session_id: str, workspace: Path | None) -> Machine:
-        """A machine for one program of a session.
-
-        Raises:
-            SandboxUnavailable: none can be booted.
-        """
+        """A machine for one program of a session. Raises SandboxUnavailable: none can be booted."""
         waiting = self.of_sessions.get((session_id, workspace), [])
         while waiting:
             machine = waiting.pop()
@@ -155,7 +151,6 @@ class Pool:
         return machine.is_alive and is_young and (is_spare or now - machine.used_at < self.idle_seconds)
 
     async def _drop(self, machine: Machine) -> None:
-        """Removes an idle machine and ends it."""
         for waiting in (self.spare, *self.of_sessions.values()):
             if machine in waiting:
                 waiting.remove(machine)

@@ -60,7 +60,6 @@ def key(settings: SandboxSettings) -> str:
 
 
 def folder() -> Path:
-    """The cache folder."""
     return Path(platformdirs.user_cache_dir("codemode-server", appauthor=False)) / "microvm"
 
 

@@ -33,8 +33,6 @@ class WireBroken(Exception):
 
 
 class Bytes(ByteSource, Protocol):
-    """A stream of bytes over vsock or pipes."""
-
     async def send(self, item: bytes) -> None: ...
 
     async def aclose(self) -> None: ...
@@ -62,7 +60,6 @@ class Wire:
         """The supervisor's message that the runner ended by itself."""
 
     async def begin(self, memory_mb: int, disk_mb: int) -> None:
-        """Prepare for a program."""
         self._reset()
         self.is_program_over = False
         await self.tell(op="begin", memory_mb=memory_mb, disk_mb=disk_mb)
@@ -87,11 +84,7 @@ class Wire:
                 return message
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Process packets until a condition holds.
-
-        Raises:
-            WireBroken: no more packets will come.
-        """
+        """Process packets until a condition holds. Raises WireBroken: no more packets will come."""
         while not is_so():
             if self.is_broken:
                 raise WireBroken("the microVM's connection is broken")
@@ -173,8 +166,6 @@ class Wire:
 
 
 class _ProgramStream(ByteReceiveStream, ByteSendStream):
-    """The bytes of the running program, as a stream."""
-
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 

@@ -29,8 +29,6 @@ from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
 
 _log = logging.getLogger(__name__)
 RECENT_SECONDS = 5.0
-_MAX_LEFT = 4
-"""Scratch folders that may wait to be removed; with more, the next answer waits until all are removed."""
 
 
 class WasmBackend:
@@ -49,15 +47,12 @@ class WasmBackend:
         self._all: set[Worker] = set()
         self._closed = False
         self._quotas = Quotas()
-        self._left: list[Path] = []
-        """Scratch folders that programs did not leave empty, to be removed by `tend`."""
-        self._is_work_left = anyio.Event()
-        """Set when there is something for `tend` to do."""
+        self._has_surplus = anyio.Event()
+        """Set when there are workers for `tend` to end."""
         self._running = 0
         self._most = 0
         """The most programs that ran at once lately, since `_most_at`."""
         self._most_at = 0.0
-        self._removing = anyio.Lock()
 
     @property
     def build(self) -> str:
@@ -68,25 +63,20 @@ class WasmBackend:
         return SandboxCount(idle=len(self._idle), busy=len(self._all) - len(self._idle))
 
     async def start(self) -> None:
-        """Compile the component unless it is compiled already, and start the warm workers."""
         await self._native_code()
         await self._fill()
         for worker in list(self._idle):
             await worker.ready()
 
     async def tend(self) -> None:
-        """Remove what programs left in their scratch folders, which can take long, so that their answers do not wait
-        for it; and end the workers that were kept after several programs at once."""
         while True:
             with anyio.move_on_after(RECENT_SECONDS if len(self._idle) > self._warm else None):
-                await self._is_work_left.wait()
-            self._is_work_left = anyio.Event()
-            await self._remove_left()
+                await self._has_surplus.wait()
+            self._has_surplus = anyio.Event()
             while len(self._idle) > self._kept():
                 await self._discard(self._idle[0])
 
     async def run(self, program: Program, host_api: HostApi) -> Outcome:
-        """Run one program in a fresh instance."""
         self._running += 1
         if self._running >= self._most_at_once():
             self._most, self._most_at = self._running, anyio.current_time()
@@ -113,32 +103,13 @@ class WasmBackend:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._give_back(worker, program, is_reusable=is_reusable)
-            self._remove_scratch(scratch)
-            if len(self._left) > _MAX_LEFT:
-                await self._remove_left()
+                await _remove_scratch(scratch)
 
     async def aclose(self) -> None:
-        """Kill all workers and wait until they are gone."""
         self._closed = True
         self._idle.clear()
         for worker in list(self._all):
             await self._discard(worker)
-        await self._remove_left()
-
-    async def _remove_left(self) -> None:
-        with anyio.CancelScope(shield=True):
-            async with self._removing:
-                while self._left:
-                    await anyio.to_thread.run_sync(temporary.remove, self._left[0])
-                    del self._left[0]
-
-    def _remove_scratch(self, scratch: Path) -> None:
-        """Remove a scratch folder now if it is empty, as most programs leave it; otherwise `tend` removes it."""
-        try:
-            os.rmdir(scratch)  # noqa: PTH106
-        except OSError:
-            self._left.append(scratch)
-            self._is_work_left.set()
 
     def _kept(self) -> int:
         """How many idle workers are kept: to start one costs more processor time than a short program."""
@@ -189,7 +160,7 @@ class WasmBackend:
                 if len(self._idle) < self._kept() and not self._closed:  # still, after waiting
                     self._idle.append(worker)
                     if len(self._idle) > self._warm:
-                        self._is_work_left.set()
+                        self._has_surplus.set()
                     return
         await self._discard(worker)
         try:
@@ -213,9 +184,9 @@ class WasmBackend:
             self._idle.remove(worker)
         await worker.kill()
         self._all.discard(worker)
-        if worker.instance is not None:
-            self._remove_scratch(worker.instance.scratch)
-            worker.instance = None
+        instance, worker.instance = worker.instance, None
+        if instance is not None:
+            await _remove_scratch(instance.scratch)
 
     async def _native_code(self) -> Path:
         async with self._starting:
@@ -224,6 +195,13 @@ class WasmBackend:
                     component.prepared, self._announce, abandon_on_cancel=True
                 )
             return self._native
+
+
+async def _remove_scratch(scratch: Path) -> None:
+    try:
+        os.rmdir(scratch)  # noqa: PTH106 - most programs leave it empty
+    except OSError:
+        await anyio.to_thread.run_sync(temporary.remove, scratch)
 
 
 def _make_instance(program: Program) -> Instance:

@@ -31,7 +31,6 @@ class BuildFailed(Exception):
 
 
 def stamp_path(component: Path) -> Path:
-    """Path of the stamp of a component."""
     return component.with_name(component.name + ".json")
 
 
@@ -98,7 +97,6 @@ def _folder_of(package: str) -> Path:
 
 
 def _put(data: bytes, path: Path) -> None:
-    """Write a file atomically."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     with os.fdopen(handle, "wb") as file:
         file.write(data)
@@ -107,7 +105,6 @@ def _put(data: bytes, path: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """The command line."""
     if arguments not in ([], ["--if-stale"]):
         print(__doc__, file=sys.stderr)
         return 2

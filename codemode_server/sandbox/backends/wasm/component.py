@@ -37,7 +37,6 @@ _OLD_SECONDS = 180 * 86_400.0
 
 
 def cache_folder() -> Path:
-    """The default folder for native code."""
     return Path(platformdirs.user_cache_dir("codemode-server", appauthor=False)) / "wasm"
 
 
@@ -87,12 +86,10 @@ def native_code(component: Path, folder: Path, announce: Announce) -> Path:
 
 
 def is_compiled(component: Path, folder: Path) -> bool:
-    """True if the component's native code is in the folder already."""
     return _is_sound(folder / f"{_key(component)}.cwasm")
 
 
 def prepared(announce: Announce) -> Path:
-    """The native code of the sandbox's own component, as `native_code`."""
     return native_code(checked_component(), cache_folder(), announce)
 
 
@@ -108,7 +105,6 @@ async def diagnose() -> Diagnosis:
 
 
 async def prepare(announce: Announce) -> Check:
-    """Compile the component unless it is compiled already."""
     try:
         if await anyio.to_thread.run_sync(_is_prepared):
             return Check("wasm", "ok", "was compiled already")

@@ -28,8 +28,6 @@ _ENDED_WHILE_IDLE = "the sandbox's worker process ended while it was idle"
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """Parameters of an instance of the component."""
-
     scratch: Path
     """The folder that its program sees as /tmp."""
     workspace: Path | None
@@ -93,11 +91,7 @@ class Worker:
         return is_full or self._process.returncode == _EXIT_OUT_OF_MEMORY
 
     async def ready(self) -> None:
-        """Wait until it can make an instance.
-
-        Raises:
-            SandboxUnavailable: it did not start.
-        """
+        """Wait until it can make an instance. Raises SandboxUnavailable: it did not start."""
         if self._is_ready:
             return
         try:
@@ -111,11 +105,7 @@ class Worker:
         self._is_ready = True
 
     async def prepare(self, instance: Instance) -> None:
-        """Have it make an instance, without waiting for that.
-
-        Raises:
-            SandboxUnavailable: it is dead.
-        """
+        """Have it make an instance, without waiting for that. Raises SandboxUnavailable: it is dead."""
         self.instance = instance
         folders = {"/tmp": str(instance.scratch)}  # noqa: S108 - the guest's name
         if instance.workspace is not None:
@@ -178,5 +168,4 @@ class Worker:
         return reason.text or f"exit status {self._process.returncode}"
 
     async def kill(self) -> None:
-        """Kill it, and wait until it is gone."""
         await self._process.kill()

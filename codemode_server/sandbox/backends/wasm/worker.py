@@ -83,7 +83,6 @@ class _Pipe:
                 left = left[os.write(1, left) :]
 
     def read(self, timeout_s: float | None) -> str | None:
-        """The next frame; None after `timeout_s`."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             if len(self._buffer) >= 4:

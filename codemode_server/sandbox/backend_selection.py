@@ -81,10 +81,7 @@ async def choose(
     settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Callable[[str], None]
 ) -> Choice:
     """Starts the best backend that the settings allow and this machine supports; `announce` gets lines for the person.
-
-    Raises:
-        SandboxUnavailable: there is none.
-    """
+    Raises SandboxUnavailable: there is none."""
     failures: list[tuple[BackendSpec, SandboxUnavailable]] = []
     for spec in candidates(settings):
         try:

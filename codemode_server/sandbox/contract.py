@@ -236,21 +236,15 @@ class SandboxBackend(Protocol):
         """How many sandboxes there are now."""
 
     async def start(self) -> None:
-        """Prepare what is needed, and start `sandbox.warm` sandboxes. Called once, in the background.
-
-        Raises:
-            SandboxUnavailable: with the reason and what to do.
-        """
+        """Prepare what is needed, and start `sandbox.warm` sandboxes. Called once, in the background. Raises
+        SandboxUnavailable: with the reason and what to do."""
 
     async def tend(self) -> None:
         """Background work between `start` and `aclose`; runs in a task that is cancelled at the end."""
 
     async def run(self, program: Program, host_api: HostApi) -> Outcome:
-        """Run one program in a clean sandbox, and clean up after it, also when cancelled.
-
-        Raises:
-            SandboxUnavailable: no sandbox could be started.
-        """
+        """Run one program in a clean sandbox, and clean up after it, also when cancelled. Raises SandboxUnavailable: no
+        sandbox could be started."""
 
     async def aclose(self) -> None:
         """End every sandbox and wait until they are gone."""

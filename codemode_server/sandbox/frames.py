@@ -245,12 +245,8 @@ _GUEST_FRAME: TypeAdapter[GuestFrame] = TypeAdapter(Annotated[GuestFrame, Field(
 
 
 def parse(data: bytes) -> GuestFrame:
-    """Parse one frame of a guest.
-
-    Raises:
-        ProtocolError: it is not a valid frame.
-        TooManyValues: it was not parsed, since it holds too many values.
-    """
+    """Parse one frame of a guest. Raises ProtocolError: it is not valid; TooManyValues: it was not parsed,
+    since it holds too many values."""
     values = values_at_most(data)
     if values > MAX_VALUES and holds_too_many_values(data):
         raise TooManyValues

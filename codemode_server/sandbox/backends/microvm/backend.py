@@ -47,11 +47,8 @@ _DIGITS = 8
 async def create(
     settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Callable[[str], None]
 ) -> MicrovmBackend:
-    """A started backend, unless a microVM is known not to boot here.
-
-    Raises:
-        SandboxUnavailable: with the reason and what to do.
-    """
+    """A started backend, unless a microVM is known not to boot here. Raises SandboxUnavailable: with the reason and
+    what to do."""
     known = await probe_cache.examine(settings)
     if isinstance(known, SandboxUnavailable):
         raise known
@@ -71,11 +68,8 @@ async def create(
 
 
 async def trial_boot(settings: SandboxSettings) -> float:
-    """Boots one microVM with these settings and ends it; returns the seconds until it was ready.
-
-    Raises:
-        SandboxUnavailable: it can't be booted.
-    """
+    """Boots one microVM with these settings and ends it; returns the seconds until it was ready. Raises
+    SandboxUnavailable: it can't be booted."""
     backend = await started(MicrovmBackend(settings, LimitSettings(), None))
     await backend.aclose()
     return backend.boot_seconds
@@ -170,11 +164,8 @@ class MicrovmBackend:
         )
 
     async def _run_in(self, machine: Machine, program: Program, host_api: HostApi, quota: Quota) -> Outcome:
-        """Run a program in a machine.
-
-        Raises:
-            WireBroken: the machine was dead already, so nothing of the program has run.
-        """
+        """Run a program in a machine. Raises WireBroken: the machine was dead already, so nothing of the program has
+        run."""
         limits, wire = program.limits, machine.wire
         memory_mb = min(limits.memory_mb, self._settings.memory_mb - _BESIDE_PROGRAM_MB)
         ended = None

@@ -121,11 +121,8 @@ class Worker:
         await self._send(framed(b"") + frames.encode(settings))
 
     async def begin(self) -> Instance:
-        """Wait until the instance waits for its program, and return its parameters.
-
-        Raises:
-            SandboxUnavailable: it is dead, and the program has not run.
-        """
+        """Wait until the instance waits for its program, and return its parameters. Raises SandboxUnavailable: it is
+        dead, and the program has not run."""
         self._is_ready = False
         await self._send(framed(b""))
         try:

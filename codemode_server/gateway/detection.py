@@ -34,7 +34,7 @@ class Detection:
         """Load the recognizer of the settings, so that the first search does not wait. If that fails, the log has the
         reason, and each search tries again."""
         settings = self._config.settings.privacy
-        if not settings.is_on or missing_privacy(settings.name_models):
+        if not settings.is_on or not settings.name_models or missing_privacy(settings.name_models):
             return
         if (recognizer := self.detector.recognizer) is not None:
             with suppress(RecognizerFailed):

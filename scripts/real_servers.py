@@ -1,6 +1,6 @@
 """Real MCP servers that run offline and without credentials, installed into .cache: `python -m scripts.real_servers`.
 
-For the demo and the proof in tests/proof. They and all that they need are locked in
+For the demo, the proof in tests/proof, and the benchmark of the stubs. They and all that they need are locked in
 requirements/. Servers that need the same `mcp` share an environment. Standard library only.
 """
 

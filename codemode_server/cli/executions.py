@@ -1,9 +1,5 @@
-"""The `executions` command: lists executions and shows one with its calls, from the journal or, if that has deleted it,
-from the audit; follows and exports them.
-
-Of programs and errors it shows what `state.payloads` allows, of those in the audit what it allowed when they ran;
-without the secrets of the configuration.
-"""
+"""The `executions` command: lists, shows, follows and exports executions, as far as `state.payloads` allows, and runs
+one again."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""Prints for commands, and asks the person; no text can control the terminal.
-
-`person_confirms` and `show_person` use the terminal itself: what is piped into a command, by a model's shell for
-instance, is no answer. A program that makes a terminal of its own can still answer; `docs/security.md` says what that
-means.
-"""
+"""Prints for commands, and asks the person; no text can control the terminal. `person_confirms` and `show_person` use
+the terminal itself: what is piped into a command, by a model's shell for instance, is no answer."""
 
 from __future__ import annotations
 

@@ -25,7 +25,6 @@ class FileRecord(BaseModel):
     folder: ClassVar[str]
     """Not in `state.dir`: otherwise an untrusted file could choose where the record of its trust is."""
     path: Path
-    """The file that the record is about."""
 
     @classmethod
     def place(cls, path: Path) -> Path:

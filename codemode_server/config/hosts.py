@@ -74,7 +74,6 @@ class KnownHost:
     servers: KeyPath = ("mcpServers",)
     dialect: Dialect = "any"
     before: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of our entry before the command."""
     after: Mapping[str, Any] = field(default_factory=dict)
     """Keys of our entry after the command. Claude Code shows our tools to the model at once only with `alwaysLoad`,
     Codex waits for a server only if it is `required`, Copilot CLI offers no tool that `tools` doesn't name."""

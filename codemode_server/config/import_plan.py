@@ -55,7 +55,6 @@ def unite(found: Iterable[FoundServer]) -> tuple[list[FoundServer], list[str]]:
     skipped: list[str] = []
     names = _Names()
     by_name: dict[str, list[FoundServer]] = {}
-    """By the name in the host's file, case-folded."""
     for server in found:
         alike = by_name.setdefault(server.name.casefold(), [])
         same = next((it for it in alike if _connection(it.entry) == _connection(server.entry)), None)

@@ -55,6 +55,7 @@ from codemode_server.live_search import LiveSearch
 from codemode_server.off_loop import switch_threads_often
 from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
 from codemode_server.search.usage_stats import UsageStats
+from codemode_server.storage.sqlite_savings import record_exchange
 from codemode_server.storage.tool_tables import SqliteUsageStore
 from codemode_server.stores import Stores
 from codemode_server.telemetry.metrics import Metrics
@@ -147,7 +148,7 @@ class App:
         self._guard = ProgramGuard(self._guardrails)
         self._program_skills = ProgramSkills(self.skills, self.preflight, self.sources, self._guard, self.sandbox)
         self.executions = self._new_executions()
-        self._exchanges = Exchanges(self.stores.exchanges.add, self.catalog, self.config)
+        self._exchanges = Exchanges(partial(record_exchange, self.stores.thread), self.catalog, self.config)
         self.meta_tools = self._new_meta_tools()
         self.tracing = Tracing(self.config)
 

@@ -14,7 +14,6 @@ from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals, SqliteCancelRequests
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from codemode_server.storage.sqlite_savings import SqliteExchanges
 from codemode_server.storage.sqlite_sources import SqliteSources
 from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
 from codemode_server.storage.upkeep import Retention, Upkeep
@@ -48,7 +47,6 @@ class Stores:
         self.approvals = SqliteApprovals(self.thread, cipher)
         self.cancel_requests = SqliteCancelRequests(database, thread)
         self.sources = SqliteSources(database, thread, self.ownership)
-        self.exchanges = SqliteExchanges(thread)
         self.tokens = SqliteTokens(self.thread, TokenCipher(folder), token_limits)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)

@@ -58,7 +58,18 @@ class Exchanges(OwnsTasks):
         `offered`: the definitions that the host of the session has."""
         if answer.input_requests:  # the host repeats its call, and the model reads nothing
             return answer
-        exchange = self._exchange(tool, arguments, answer, request, offered)
+        execution = answer.execution
+        exchange = Exchange(
+            principal=request.principal,
+            at=time.time(),
+            tool=tool,
+            execution_id=execution.execution_id if execution is not None else None,
+            sent=estimate_tokens("\n".join(f"{name}: {value}" for name, value in arguments.items())),
+            returned=estimate_tokens(_text_of(answer)),
+            own_definitions=self._own_tokens(offered),
+        )
+        if execution is not None and _stands_for_direct_calls(execution):
+            exchange = _with_direct_calls(exchange, execution)
         if not (self._config.settings.results.savings and exchange.execution_id):
             if self._tasks is not None:
                 self._tasks.start_soon(self._record, exchange)
@@ -72,32 +83,6 @@ class Exchanges(OwnsTasks):
     async def _record(self, exchange: Exchange) -> None:
         with anyio.CancelScope(shield=True):  # also if the product is ending
             self._add(await self._with_definitions(exchange))
-
-    def _exchange(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        answer: Answer,
-        request: RequestContext,
-        offered: list[dict[str, Any]],
-    ) -> Exchange:
-        execution = answer.execution
-        exchange = Exchange(
-            principal=request.principal,
-            at=time.time(),
-            tool=tool,
-            execution_id=execution.execution_id if execution is not None else None,
-            sent=estimate_tokens("\n".join(f"{name}: {value}" for name, value in arguments.items())),
-            returned=estimate_tokens(_text_of(answer)),
-            own_definitions=self._own_tokens(offered),
-        )
-        if execution is None or not _stands_for_direct_calls(execution):
-            return exchange
-        if execution.direct_call is not None:  # it is what it stands for
-            same = ServerTokens(1, exchange.sent, exchange.returned)
-            return replace(exchange, turns=1, servers={execution.direct_call.server: same})
-        direct = execution.calls.direct
-        return replace(exchange, turns=direct.turns, servers=dict(direct.servers))
 
     async def _with_definitions(self, exchange: Exchange) -> Exchange:
         return replace(exchange, all_definitions=await self._all_tokens()) if exchange.turns else exchange
@@ -129,6 +114,14 @@ def _stands_for_direct_calls(execution: Execution) -> bool:
     if execution.direct_call is not None:
         return execution.done.is_set()
     return execution.status is ExecutionStatus.SUCCEEDED and not execution.is_dry_run
+
+
+def _with_direct_calls(exchange: Exchange, execution: Execution) -> Exchange:
+    if execution.direct_call is not None:  # it is what it stands for
+        same = ServerTokens(1, exchange.sent, exchange.returned)
+        return replace(exchange, turns=1, servers={execution.direct_call.server: same})
+    direct = execution.calls.direct
+    return replace(exchange, turns=direct.turns, servers=dict(direct.servers))
 
 
 def _text_of(answer: Answer) -> str:

@@ -31,7 +31,6 @@ MAX_RESULT_CHARACTERS = 2 * 2**20
 """Messages of one prompt as JSON, with images in base64."""
 _MAX_MESSAGES = 100
 _DESCRIPTION_CHARACTERS = 600
-_CONTENTS = ("text", "image", "audio", "resource", "resource_link")
 
 
 def prompt_definitions(catalog: Catalog, redactor: Redactor) -> list[dict[str, Any]]:
@@ -92,7 +91,7 @@ def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> GetProm
     listed, messages = result.get("messages"), []
     for raw in listed[:_MAX_MESSAGES] if isinstance(listed, list) else ():
         content = raw.get("content") if isinstance(raw, dict) else None
-        if not isinstance(content, dict) or content.get("type") not in _CONTENTS:
+        if not isinstance(content, dict):
             continue
         try:
             messages.append(PromptMessage.model_validate({"role": raw.get("role"), "content": _cleaned(content)}))

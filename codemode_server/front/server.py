@@ -56,7 +56,6 @@ MAX_CHARACTERS = 20_000
 _MAX_UNKNOWN = 5
 """Maximum number of unknown arguments that one answer names."""
 _MAX_QUOTED = 100
-_MAX_URI = 2_000
 _MAX_FAILURE_LINES = 4
 """Lines of an error that are shown; `config check` shows all."""
 _MAX_SESSIONS = 256
@@ -177,8 +176,6 @@ class FrontServer(MCPServer[None]):
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[None, Any] | None = None
     ) -> Iterable[ReadResourceContents]:
-        if len(str(uri)) > _MAX_URI:
-            raise ResourceNotFoundError(f"a URI here has at most {_MAX_URI:,} characters")
         try:
             return [await (await self._ready()).read_resource(str(uri), self._sessions.session_of(_request.get()))]
         except CodemodeError as error:

@@ -64,11 +64,8 @@ class DatabaseThread:
     async def run(self, step: Step[T], *, is_durable: bool = False) -> T:
         """Do a step in a transaction and return after the commit. A step may be repeated after a failure.
 
-        A committed step survives the death of the process, and with `is_durable` also a power cut.
-
-        Raises:
-            JournalUnavailable: the database can't be used.
-        """
+        A committed step survives the death of the process, and with `is_durable` also a power cut. Raises
+        `JournalUnavailable`: the database can't be used."""
         from asyncio import get_running_loop
 
         future: asyncio.Future[T] = get_running_loop().create_future()

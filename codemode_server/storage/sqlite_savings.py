@@ -23,15 +23,9 @@ _SUMS = (  # in the order of the fields of `TokenUsage`
 )
 
 
-class SqliteExchanges:
-    """Where exchanges are stored."""
-
-    def __init__(self, thread: DatabaseThread) -> None:
-        self._thread = thread
-
-    def add(self, exchange: Exchange) -> None:
-        """Queue it to be written. A failure is logged and stops nothing."""
-        self._thread.post(lambda connection: _insert(connection, exchange), "a count of tokens is lost")
+def record_exchange(thread: DatabaseThread, exchange: Exchange) -> None:
+    """Queue an exchange to be written. A failure is logged and stops nothing."""
+    thread.post(lambda connection: _insert(connection, exchange), "a count of tokens is lost")
 
 
 class SqliteSavings:

@@ -83,7 +83,7 @@ class SqliteTokens:
         def find_or_make(connection: sqlite3.Connection, batch: Sequence[bytes]) -> TokensFull | None:
             self._expire(connection, principal, now)
             counted = batch if tokens else keyed  # all of them have to fit before the first is made
-            new = [it for it in counted if not _has_token(connection, principal, it)]
+            new = [it for it in counted if _token_of(connection, principal, it, now) is None]
             if new and (refusal := _without_room(connection, principal, server, len(new), limits.tokens)):
                 return refusal
             for lookup in batch:
@@ -207,11 +207,6 @@ class SqliteTokens:
                     original = None
             known.append(KnownToken(token, kind, original, is_number, made_at, used_at, server))
         return known
-
-
-def _has_token(connection: sqlite3.Connection, principal: PrincipalId, lookup: bytes) -> bool:
-    statement = "SELECT 1 FROM privacy_tokens WHERE principal = ? AND lookup = ?"
-    return connection.execute(statement, (principal, lookup)).fetchone() is not None
 
 
 def _without_room(

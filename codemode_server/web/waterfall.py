@@ -15,12 +15,13 @@ MAX_DEPTH = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
-    """A moment at which a call was tried again. `left` is a part of `WIDTH`."""
+class Mark:
+    """A wait for a person, or a moment at which a call was tried again. Places are parts of `WIDTH`."""
 
     left: float
-    after_ms: float
-    """From the start of the call."""
+    width: float
+    ms: float
+    """Length of the wait, or time from the start of the call to the moment."""
     words: str
 
 
@@ -37,12 +38,8 @@ class Bar:
     """From the start of the execution to that of the call."""
     lines: tuple[int, ...] = ()
     """Lines of the program that may make it."""
-    wait_left: float | None = None
-    wait_width: float = 0.0
-    wait_ms: float | None = None
-    """How long it waited for a person."""
-    wait_answer: str = ""
-    ticks: tuple[Tick, ...] = ()
+    wait: Mark | None = None
+    ticks: tuple[Mark, ...] = ()
 
 
 def waterfall(
@@ -67,12 +64,11 @@ def waterfall(
         depth = min(len(under_way), MAX_DEPTH)
         heapq.heappush(under_way, end)
         left, width = _place(call.started_at, end, began, span)
-        wait = waits.get(call.seq)
-        wait_left, wait_width, wait_ms, answer = None, 0.0, None, ""
-        if wait is not None:
-            until = wait.answered_at if wait.answered_at is not None else ended
-            wait_left, wait_width = _place(wait.asked_at, until, began, span)
-            wait_ms, answer = (until - wait.asked_at) * 1_000, wait.answer
+        wait = None
+        if (asked := waits.get(call.seq)) is not None:
+            until = asked.answered_at if asked.answered_at is not None else ended
+            place = _place(asked.asked_at, until, began, span)
+            wait = Mark(*place, (until - asked.asked_at) * 1_000, asked.answer)
         bars.append(
             Bar(
                 call,
@@ -81,21 +77,17 @@ def waterfall(
                 width,
                 (call.started_at - began) * 1_000,
                 tuple(lines.get((call.server, call.tool), ())),
-                wait_left,
-                wait_width,
-                wait_ms,
-                answer,
+                wait,
                 tuple(_tick(it, call, began, span) for it in retries.get(call.seq, ())),
             )
         )
     return bars
 
 
-def _tick(retry: CallRetry, call: CallSummary, began: float, span: float) -> Tick:
+def _tick(retry: CallRetry, call: CallSummary, began: float, span: float) -> Mark:
     after_ms = retry.after_ms(call.started_at)
     at = call.started_at + after_ms / 1_000
-    left, _ = _place(at, at, began, span)
-    return Tick(left, after_ms, retry.reason.words)
+    return Mark(*_place(at, at, began, span), after_ms, retry.reason.words)
 
 
 def _end(call: CallSummary, now: float) -> float:

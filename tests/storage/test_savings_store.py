@@ -17,7 +17,7 @@ from codemode_server.storage import sqlite_savings
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
-from codemode_server.storage.sqlite_savings import SqliteExchanges, SqliteSavings
+from codemode_server.storage.sqlite_savings import SqliteSavings, record_exchange
 from codemode_server.storage.upkeep import Retention, Upkeep
 
 OWNER, OTHER = Principal(PrincipalId("default")), Principal(PrincipalId("bob"))
@@ -32,9 +32,8 @@ class Store:
     savings: SqliteSavings
 
     async def add(self, *exchanges: Exchange) -> None:
-        store = SqliteExchanges(self.thread)
         for exchange in exchanges:
-            store.add(exchange)
+            record_exchange(self.thread, exchange)
         await self.thread.run(lambda connection: None)
 
 

@@ -42,7 +42,7 @@ from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from codemode_server.storage.sqlite_savings import SqliteExchanges
+from codemode_server.storage.sqlite_savings import record_exchange
 from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
 from codemode_server.web.serving import serving
 from tests.behaviour.product import configuration
@@ -172,7 +172,7 @@ class State:
             turns=1 if name else 0,
             servers={server: ServerTokens(1, 10, results)} if name else {},
         )
-        SqliteExchanges(self.thread).add(exchange)
+        record_exchange(self.thread, exchange)
         await self.thread.run(lambda connection: None)
 
     async def changed_tool(self, before: ToolDefinition, after: ToolDefinition, server: str = "github") -> None:

@@ -62,7 +62,6 @@ class Sandbox(OwnsTasks):
 
     @property
     def count(self) -> SandboxCount:
-        """How many sandboxes there are now; none until a backend is ready."""
         return self._choice.backend.count if self._choice is not None else SandboxCount(0, 0)
 
     @property

@@ -45,7 +45,6 @@ def out_of_memory(limits: Limits) -> ProgramError:
 
 
 def with_reason(outcome: Outcome, limits: Limits, reason: str, *, is_out_of_memory: bool) -> Outcome:
-    """The outcome of a program whose sandbox ended by itself."""
     if is_out_of_memory:
         return replace(outcome, ending=Ending.LIMITED, error=out_of_memory(limits))
     return replace(outcome, error=ProgramError("SandboxFailed", f"the sandbox ended under the program: {reason}"))
@@ -63,8 +62,6 @@ def _refusal(request_id: int, kind: str, message: str) -> OutgoingFrame:
 
 
 class Channel:
-    """One program's conversation with the host."""
-
     def __init__(self, reader: FrameReader, stream: ByteSendStream, program: Program, host_api: HostApi) -> None:
         self._reader = reader
         self._stream = stream

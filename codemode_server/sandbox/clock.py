@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 
 class ProgramClock:
-    """Counts a program's time against `wall_seconds` and `upstream_seconds`."""
-
     def __init__(self, wall_seconds: float, upstream_seconds: float, now: Callable[[], float]) -> None:
         self._limits = (wall_seconds, upstream_seconds)
         self._now = now
@@ -28,7 +26,6 @@ class ProgramClock:
         self._in_flight -= 1
 
     def set_waiting(self, calls: int) -> None:
-        """So many of the calls wait for the host."""
         self._count()
         self._waiting = calls
 
@@ -42,7 +39,6 @@ class ProgramClock:
 
     @property
     def spent_setting(self) -> str:
-        """The setting of the budget that runs."""
         return ("limits.wall_seconds", "limits.upstream_seconds")[self._running]
 
     @property

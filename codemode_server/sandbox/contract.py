@@ -140,8 +140,6 @@ class HostWait:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One program to run."""
-
     execution_id: ExecutionId
     code: str
     limits: Limits
@@ -191,8 +189,6 @@ class ProgramError:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a program ended."""
-
     ending: Ending
     value: JsonValue = None
     value_form: Literal["none", "json", "repr"] = "none"
@@ -210,8 +206,6 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class SandboxCount:
-    """The sandboxes of a backend."""
-
     idle: int
     """Those that wait for a program."""
     busy: int

@@ -84,6 +84,5 @@ class OutgoingFrame:
                 await stream.send(whole[start : start + _PIECE])
 
     def close(self) -> None:
-        """It has been sent, or will never be."""
         if self._file is not None:
             self._file.close()

@@ -99,12 +99,9 @@ class Request(_Frame):
 
 
 class HostCall(Request):
-    """A request that an upstream answers."""
-
     server: Name
     arguments: dict[str, Any]
     size: int
-    """Bytes of the whole frame."""
     memory: int
     """Bytes of memory that it takes at most."""
 
@@ -237,7 +234,6 @@ class Done(_Frame):
     error: Raised | None = None
     hint: Hint = ""
     size: int
-    """Bytes of the whole frame."""
 
 
 GuestFrame = Call | Read | Resources | Load | Search | Show | SavedSkill | Artifact | Output | Line | Exceeded | Done
@@ -309,10 +305,8 @@ def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes
 
 
 def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
-    """A reply that is an error."""
     return encode({"op": "reply", "id": request_id, "ok": False, "kind": kind, "message": message})
 
 
 def encode(frame: dict[str, Any]) -> bytes:
-    """A frame with its length."""
     return framed(json_bytes(frame))

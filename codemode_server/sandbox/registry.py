@@ -77,8 +77,6 @@ class SandboxSettings(Section):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of `doctor`'s report, or one step of `setup`."""
-
     name: str
     state: Literal["ok", "missing", "failed", "skipped"]
     message: str

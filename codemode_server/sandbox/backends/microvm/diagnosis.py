@@ -53,7 +53,6 @@ async def diagnose(settings: SandboxSettings, *, boot: bool, announce: Announce)
 
 
 async def _machine() -> list[Check]:
-    """The requirements on the machine, each checked independently."""
     system = {"Darwin": "macOS"}.get(platform.system(), platform.system())
     checks = [Check("platform", "ok", f"{system} {platform.release()} on {platform.machine()}")]
     if (version := runtime.version()) is None:

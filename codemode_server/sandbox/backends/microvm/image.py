@@ -24,8 +24,6 @@ _PULL_SECONDS = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A complete image on this machine."""
-
     reference: str
     digest: str
     """Digest of the manifest for this machine, not of an index over several platforms."""

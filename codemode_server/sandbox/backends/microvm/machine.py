@@ -118,7 +118,6 @@ class Machine:
         return ended
 
     async def kill(self, within_s: float = _KILL_SECONDS) -> None:
-        """Kills and unregisters it now; sets `is_gone`."""
         if self._is_killed:
             return
         self._is_killed = True

@@ -53,7 +53,6 @@ async def try_boot(settings: SandboxSettings, boot: Callable[[], Awaitable[float
 
 
 def key(settings: SandboxSettings) -> str:
-    """A digest of everything that a result depends on."""
     machine = (sys.platform, platform.machine(), platform.release(), registry.processor_features())
     parts = [runtime.version() or "", str(runtime.home()), *machine, settings.image]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

@@ -35,7 +35,6 @@ def version() -> str | None:
 
 
 def home() -> Path:
-    """The folder in which microsandbox has its images and running VMs."""
     configured = os.environ.get("MSB_HOME")
     return Path(configured).absolute() if configured else Path.home() / ".microsandbox"
 
@@ -92,7 +91,6 @@ async def doctor() -> SandboxUnavailable | None:
 
 
 async def virtualization() -> SandboxUnavailable | None:
-    """The problem that `msb doctor` finds with the runtime, the processor or `/dev/kvm`."""
     try:
         done = await msb("doctor", seconds=_DOCTOR_SECONDS)
     except SandboxUnavailable as error:

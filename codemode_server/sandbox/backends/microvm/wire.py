@@ -65,7 +65,6 @@ class Wire:
         await self.tell(op="begin", memory_mb=memory_mb, disk_mb=disk_mb)
 
     async def end(self) -> dict[str, Any]:
-        """Have the supervisor end the program and clean up; returns its message `ended`."""
         self.is_program_over = True
         await self.tell(op="end")
         ended = await self.hear("ended")

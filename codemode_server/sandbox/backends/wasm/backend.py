@@ -205,7 +205,6 @@ async def _remove_scratch(scratch: Path) -> None:
 
 
 def _make_instance(program: Program) -> Instance:
-    """The parameters of an instance for this program, with a new folder for its /tmp."""
     scratch = None
     try:
         scratch = temporary.make("tmp")

@@ -53,7 +53,6 @@ def read_stamp(component: Path) -> dict[str, str]:
 
 
 def is_current(component: Path = COMPONENT) -> bool:
-    """True if there is a component, built from the current sources."""
     return component.is_file() and read_stamp(component).get("sources") == sources_digest()
 
 

@@ -88,7 +88,6 @@ def prepared(announce: Announce) -> Path:
 
 
 async def diagnose() -> Diagnosis:
-    """Checks that the component is built and compiled for this machine."""
     try:
         wasmtime_folder()
         is_ready = await anyio.to_thread.run_sync(_is_prepared)

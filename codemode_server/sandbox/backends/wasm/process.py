@@ -57,8 +57,6 @@ class Instance:
 
 
 class Worker:
-    """A process that runs one program at a time, each in a fresh instance."""
-
     def __init__(self, process: ChildProcess) -> None:
         self._process = process
         self.stream = process.stdin
@@ -69,7 +67,6 @@ class Worker:
 
     @classmethod
     async def start(cls, native_code: Path) -> Worker:
-        """Start a process without waiting until it is ready."""
         command = [sys.executable, "-I", "-B", str(component.WORKER), "serve"]
         try:
             process = await ChildProcess.start(

@@ -45,10 +45,10 @@ bench-types: setup
 bench-%: setup
 	@$(BIN)/python -m benchmarks.$* $(ARGS)
 
-## Every parser of untrusted bytes, each for a share of the time; ARGS="--only NAME --seed N".
-FUZZ_SECONDS ?= 60
+## Every parser of untrusted bytes with other examples each time; ARGS="-k NAME --hypothesis-seed N".
+FUZZ_EXAMPLES ?= 100
 fuzz: setup
-	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(ARGS)
+	@FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/pytest tests/fuzz --timeout 3600 $(ARGS)
 
 ## The locks in requirements/; ARGS=--upgrade takes newer versions.
 lock: $(TOOLS)/.installed

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+
+from tests.answering import Asked, answering
 
 AUDIENCE = "codemode"
 
@@ -69,29 +69,15 @@ class Issuer:
 def issuing() -> Iterator[Issuer]:
     """An issuer that answers until the block is left."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            issuer.asked.append(self.path)
-            answers: dict[str, Any] = {
-                "/.well-known/openid-configuration": {"issuer": issuer.named, "jwks_uri": f"{issuer.url}/keys"},
-                "/keys": {"keys": issuer.keys},
-            }
-            body = json.dumps(answers.get(self.path, {})).encode()
-            self.send_response(503 if issuer.is_down else 200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(asked: Asked) -> tuple[int, dict[str, str], bytes]:
+        issuer.asked.append(asked.path)
+        answers: dict[str, Any] = {
+            "/.well-known/openid-configuration": {"issuer": issuer.named, "jwks_uri": f"{issuer.url}/keys"},
+            "/keys": {"keys": issuer.keys},
+        }
+        body = json.dumps(answers.get(asked.path, {})).encode()
+        return 503 if issuer.is_down else 200, {"content-type": "application/json"}, body
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        issuer = Issuer(f"http://127.0.0.1:{server.server_address[1]}")
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield issuer
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(answer) as url:
+        issuer = Issuer(url)
+        yield issuer

@@ -26,11 +26,11 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.front.auth.access_tokens import AccessTokens
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from codemode_server.upstreams.auth.tokens import SignIn
-from tests import fork_server
+from tests.answering import served
 from tests.attacks.issuer import AUDIENCE, issuing, rsa_key
 from tests.attacks.test_http_of_others import asked
 from tests.behaviour.product import PLAIN, configuration, office
-from tests.hosts.kit import HttpHost, Mode, Served, forked_product, free_port, http_host, serving
+from tests.hosts.kit import HttpHost, Mode, Served, forked_product, http_host, serving
 
 pytestmark = pytest.mark.slow
 
@@ -276,20 +276,6 @@ class TestRules:
             assert "not permitted" not in (await alice.call("read_tool", path=stub)).text
 
 
-@contextmanager
-def named_server() -> Iterator[str]:
-    port = free_port()
-    command = fork_server.command(str(SERVERS / "named.py"), str(port))
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        with httpx2.Client(transport=httpx2.HTTPTransport(retries=12)) as client:
-            client.get(f"http://127.0.0.1:{port}/")
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.kill()
-        process.wait()
-
-
 def sign_in(folder: Path, principal: str, url: str) -> None:
     found = SignIn(
         url=url,
@@ -306,7 +292,7 @@ class TestUpstreams:
     WHO = "from servers.named import whoami\nwhoami()"
 
     async def test_each_principal_uses_a_server_with_its_own_sign_in(self, tmp_path: Path) -> None:
-        with named_server() as url, product(tmp_path, {"named": {"url": url}}) as it:
+        with served(SERVERS / "named.py") as url, product(tmp_path, {"named": {"url": url}}) as it:
             for name in ("default", "alice", "bob+test@example.com"):
                 sign_in(tmp_path, name, url)
             for name in ("alice", "bob+test@example.com", "alice"):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.answering import free_port
 from tests.auth import kit
 from tests.hosts.conftest import _installed
 
@@ -21,11 +22,11 @@ def node_path() -> str:
 def servers(
     node_path: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[kit.AuthorizationServer, kit.ProtectedServer]]:
-    port = kit.free_port()
+    port = free_port()
     resource = f"http://127.0.0.1:{port}/mcp"
     folder = tmp_path_factory.mktemp("auth")
     with (
-        kit.authorization_server(node_path, kit.free_port(), resource) as issuing,
+        kit.authorization_server(node_path, free_port(), resource) as issuing,
         kit.protected_server(folder, port, issuing.issuer) as protected,
     ):
         yield issuing, protected

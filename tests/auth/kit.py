@@ -6,7 +6,6 @@ import hashlib
 import html
 import os
 import re
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,16 +24,11 @@ from codemode_server.upstreams.auth.redirect_listener import RedirectListener
 from codemode_server.upstreams.auth.tokens import SignIn, StoredSignIn
 from scripts.npm import CACHE
 from tests import fork_server
+from tests.answering import served
 from tests.behaviour.product import configuration
 
 FOLDER = Path(__file__).parent
 PATIENCE_S = 30.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass(frozen=True)
@@ -99,20 +93,8 @@ class ProtectedServer:
 @contextmanager
 def protected_server(folder: Path, port: int, issuer: str, name: str = "protected.log") -> Iterator[ProtectedServer]:
     log = folder / name
-    arguments = fork_server.command(str(FOLDER / "protected_server.py"), str(port), issuer, str(log))
-    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        _until_answered(port)
-        yield ProtectedServer(f"http://127.0.0.1:{port}/mcp", log)
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _until_answered(port: int) -> None:
-    transport = httpx2.HTTPTransport(retries=12)  # each waits longer than the one before
-    with httpx2.Client(transport=transport) as client:
-        client.get(f"http://127.0.0.1:{port}/")
+    with served(FOLDER / "protected_server.py", issuer, log, port=port) as url:
+        yield ProtectedServer(url, log)
 
 
 class Browser:

@@ -5,7 +5,6 @@ Over a real MCP server with a key that changes, and the product in memory."""
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,8 +15,8 @@ import pytest
 
 from codemode_server.config import load
 from codemode_server.upstreams.auth.command_headers import CommandHeaders
-from tests import fork_server
-from tests.auth.kit import FOLDER, _until_answered, configured, free_port
+from tests.answering import free_port, served
+from tests.auth.kit import FOLDER, configured
 from tests.behaviour.product import in_memory
 
 pytestmark = pytest.mark.slow
@@ -56,17 +55,9 @@ def keyed(tmp_path: Path) -> Iterator[Keyed]:
     made = Keyed(f"http://127.0.0.1:{port}/mcp", tmp_path)
     made.set_key(FIRST)
     (tmp_path / "print_headers.py").write_text(PRINT)
-    command = fork_server.command(
-        str(FOLDER / "keyed_server.py"), str(port), str(tmp_path / "key"), str(tmp_path / "log")
-    )
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        _until_answered(port)
+    with served(FOLDER / "keyed_server.py", tmp_path / "key", tmp_path / "log", port=port):
         (tmp_path / "log").write_text("")
         yield made
-    finally:
-        process.kill()
-        process.wait()
 
 
 def entry(keyed: Keyed, **more: Any) -> dict[str, Any]:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx2
@@ -22,6 +20,7 @@ from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener
 from codemode_server.upstreams.auth.token_requests import renew, revoke
 from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable, SignIn, SignInRefused
+from tests.answering import Asked, answering
 from tests.auth import kit
 
 NO_SETTINGS = OAuthSettings()
@@ -44,36 +43,14 @@ class Scripted:
 
 @contextmanager
 def scripted() -> Iterator[Scripted]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            sent = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
-            script.got.append(f"{self.command} {self.path} {sent}".strip())
-            script.authorizations.append(self.headers.get("authorization"))
-            status, headers, body = script.answers.get(self.path, (404, {}, b""))
-            self.send_response(status)
-            for name, value in {**headers, "content-length": str(len(body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            try:
-                self.wfile.write(body)
-            except OSError:  # cut off
-                self.close_connection = True
+    def answer(asked: Asked) -> tuple[int, dict[str, str], bytes]:
+        script.got.append(f"{asked.method} {asked.path} {asked.body.decode()}".strip())
+        script.authorizations.append(asked.headers.get("authorization"))
+        return script.answers.get(asked.path, (404, {}, b""))
 
-        do_POST = do_DELETE = do_GET
-
-        def log_message(self, *_args: Any) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    script = Scripted(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with answering(answer) as url:
+        script = Scripted(url)
         yield script
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture

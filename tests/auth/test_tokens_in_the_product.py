@@ -13,6 +13,7 @@ import pytest
 
 from codemode_server import cli
 from tests import fork_server
+from tests.answering import free_port
 from tests.auth import kit
 from tests.behaviour.product import Host, in_memory, over_stdio
 
@@ -139,7 +140,7 @@ async def test_a_token_for_another_address_is_not_sent(
     config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
 ) -> None:
     await kit.person_signs_in(tmp_path, protected.url)
-    port = kit.free_port()
+    port = free_port()
     with kit.protected_server(tmp_path, port, issuing.issuer, name="other.log") as other:
         edited = kit.configured(tmp_path, {"protected": {"url": other.url}})
         async with in_memory(edited) as host:

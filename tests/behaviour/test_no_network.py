@@ -21,8 +21,8 @@ from mcp import Client, StdioServerParameters
 
 from codemode_server.storage.database import FILE_NAME
 from scripts.debian_tools import why_not_tracing
+from tests.answering import free_port
 from tests.behaviour.product import Host, configuration, office
-from tests.hosts.kit import free_port
 from tests.search.encoders import needs_light_packages
 
 needs_light_packages()

@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 
 from codemode_server.cli import run
-from tests.auth.kit import free_port
+from tests.answering import free_port
 from tests.behaviour.product import configuration, in_memory
 from tests.upstreams.kit import Kit
 from tests.upstreams.test_http import address, killed, serving

@@ -24,9 +24,7 @@ LIST = "list_issues() {} It takes repo, [state], [labels], [limit]."
     ("code", "expected"),
     [
         ("from servers.githb import list_issues", '1: no server "githb"; nearest: github'),
-        ("import servers.githb as gh", '1: no server "githb"; nearest: github'),
         ("import servers\n\nservers.githb.list_issues('a')", '3: no server "githb"; nearest: github'),
-        ("from servers import githb", '1: no server "githb"; nearest: github'),
         (
             "from servers.github import (\n    list_issues,\n    crate_issue,\n)",
             '3: no tool "crate_issue" in servers.github; nearest: create_issue, get_issue, list_issues',
@@ -68,7 +66,6 @@ async def test_a_tool_under_its_own_name_is_answered_with_the_name_of_its_functi
     ("call", "wrong"),
     [
         ("list_issues('a', labl=['x'])", "has no argument 'labl'; did you mean 'labels'?"),
-        ("list_issues({'repo': 'a', 'labl': ['x']})", "has no argument 'labl'; did you mean 'labels'?"),
         ("list_issues(**{'repo': 'a', 'labl': ['x']})", "has no argument 'labl'; did you mean 'labels'?"),
         ("list_issues(*rows, labl=['x'])", "has no argument 'labl'; did you mean 'labels'?"),
         ("list_issues(state='open')", "is missing 'repo'."),
@@ -81,7 +78,6 @@ async def test_a_tool_under_its_own_name_is_answered_with_the_name_of_its_functi
     ("head", "name"),
     [
         ("from servers.github import list_issues", "list_issues"),
-        ("from servers.github import list_issues as issues_of", "issues_of"),
         ("from servers import github", "github.list_issues"),
         ("import servers.github as gh", "gh.list_issues"),
         ("import servers.github", "servers.github.list_issues"),
@@ -100,10 +96,8 @@ async def test_a_call_that_the_guest_would_refuse_is_refused_in_its_words(
     ("call", "wrong"),
     [
         ("list_issues('a', limit='5')", "'limit' must be an integer, not \"5\""),
-        ("list_issues({'repo': 'a', 'limit': '5'})", "'limit' must be an integer, not \"5\""),
         ("list_issues('a', 'opn')", '\'state\' must be one of "open", "closed", "all", not "opn"'),
         ("list_issues(who, labels=['a', 5])", "'labels[1]' must be a string, not 5"),
-        ("list_issues(who, labels=[None])", "'labels[0]' must be a string, not null"),
     ],
 )
 async def test_a_constant_that_the_gateway_would_refuse_is_refused(call: str, wrong: str) -> None:
@@ -139,7 +133,6 @@ async def test_all_wrong_arguments_of_a_call_are_named_at_once(call: str, wrong:
         "list_issues({'repo': 'a', **x})",
         "list_issues('a', state=..., limit=5)",
         "list_issues('a', labels=('x', 'y'))",
-        "list_issues('a', limit=None, state=None)",
         "list_issues('a', limit=5.0)",
         "list_issues.raw('a')",
         "list_issues.map(['a', 'b'], state='open')",

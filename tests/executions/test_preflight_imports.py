@@ -35,9 +35,7 @@ FAILING = {
     "import servers.gitlab": '3: no server "gitlab"',
     "def main():\n    import pandas\nmain()": "4: no module named 'pandas'",
     "import asyncio\nasync def main():\n    import pandas\nasyncio.run(main())": "5: no module named 'pandas'",
-    "async def main():\n    import pandas\nif __name__ == '__main__':\n    await main()": "4: no module named 'pandas'",
     "import sys, os.path\nprint(sys.argv, os.path.sep)\nimport pandas": "5: no module named 'pandas'",
-    "with open('/tmp/x', 'w') as f:\n    import pandas": "4: no module named 'pandas'",
 }
 
 
@@ -57,14 +55,12 @@ async def test_an_import_that_fails_for_certain_stops_the_program(code: str) -> 
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pandas",
         "import sys\nsys.path.insert(0, '/workspace')\nimport helpers",
         "import sys, types\nsys.modules['helpers'] = types.ModuleType('helpers')\nimport helpers",
-        "import importlib.util\nimport helpers",
         "from skills import triage\nimport helpers",
         "import tzdata, zoneinfo, sqlite3, tomllib, xml.etree.ElementTree as ET, concurrent.futures, annotationlib",
         "from codemode import *\nfrom codemode import show, results, File, ToolError, call, search_tools",
         "from client import call_mcp_tool\nfrom tool_discovery import search_tools\nimport codemode, client, skills",
         "import _thread, __main__, __future__",
         "import sys\ngetattr(sys, 'path').insert(0, '/workspace')\nimport helpers",
-        "import os\nos.sys.path.insert(0, '/workspace')\nimport helpers",
     ],
 )
 async def test_an_import_that_may_succeed_or_is_handled_is_not_spoken_of(code: str) -> None:

@@ -1,9 +1,10 @@
 """What the targets are fed: JSON values and texts made of what breaks parsers, bytes around them, and streams cut
-anywhere. Loads the profile of the tests unless the command has loaded its own."""
+anywhere."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,27 +12,19 @@ import anyio
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-PROFILE = "fuzz"
-EXAMPLES_IN_TESTS = 25
 Value = TypeVar("Value")
-
-
-def use_profile(examples: int) -> None:
-    """The same examples each time for the same seed, however slow the machine is; nothing is stored."""
-    settings.register_profile(
-        PROFILE,
-        max_examples=examples,
-        deadline=None,
-        derandomize=examples == EXAMPLES_IN_TESTS,
-        database=None,
-        print_blob=False,
-        suppress_health_check=list(HealthCheck),
-    )
-    settings.load_profile(PROFILE)
-
-
-if settings.get_current_profile_name() != PROFILE:
-    use_profile(EXAMPLES_IN_TESTS)
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 0))
+"""Of each target, for `make fuzz`; the tests have a few, and the same ones each time."""
+settings.register_profile(
+    "fuzz",
+    max_examples=EXAMPLES or 25,
+    deadline=None,
+    derandomize=not EXAMPLES,
+    database=None,
+    print_blob=False,
+    suppress_health_check=list(HealthCheck),
+)
+settings.load_profile("fuzz")
 
 SHARDS = (
     *('"', "'", '"""', "\\", "\\\\", '\\"', "\n", "\r\n", "\r", "\t", "\x00", "\x0b", "\x0c", "\x1b[31m", "\x1b]0;"),

@@ -19,7 +19,7 @@ from tests.hosts.model_hosts import LISTING_HOSTS, MODEL_HOSTS, ModelHost
 
 @pytest.fixture(scope="session")
 def node_tools() -> NodeTools:
-    """The Inspector and the conformance suite."""
+    """The conformance suite and its Node."""
     return _installed("tools")
 
 

@@ -24,6 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from codemode_server.storage.database import FILE_NAME
 from tests import fork_server
+from tests.answering import free_port
 from tests.behaviour.product import Host, configuration, office
 
 ROOT = Path(__file__).parents[2]
@@ -64,22 +65,9 @@ def installed_command(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class NodeTools:
-    """The Inspector and the conformance suite, and where they and their Node are, as a PATH."""
+    """Where the commands of a set and their Node are, as a PATH."""
 
     path: str
-
-    def run(self, folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run one of them in `folder`."""
-        return subprocess.run(
-            command,
-            cwd=folder,
-            env=self.environment(**environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=90,
-            check=False,
-        )
 
     def environment(self, **more: str) -> dict[str, str]:
         """Ours, with their PATH and these variables."""
@@ -140,12 +128,6 @@ def serving(config: Path, *more: str, is_forked: bool = True) -> Iterator[Served
         finally:
             process.kill()
             process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _listens(port: int) -> bool:

@@ -7,12 +7,12 @@ the hosts sent is in `requests`; `Seen` reads one of them, whatever its API.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.answering import Asked, answering
 
 TOOL = "execute_code"
 Json = dict[str, Any]
@@ -36,13 +36,9 @@ class ScriptedModel:
     """The model's address and what it was asked."""
 
     code: str
-    port: int = 0
+    url: str = ""
     requests: list[tuple[str, Json]] = field(default_factory=list)
     """Path and body, in order."""
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
     def answer(self, path: str, body: Json) -> tuple[str, str]:
         """The content type and the body of a response."""
@@ -84,35 +80,12 @@ def scripted_model(code: str) -> Iterator[ScriptedModel]:
     """Serve a model that runs this program."""
     model = ScriptedModel(code)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}")
-            self._send(*model.answer(self.path, body))
+    def answer(asked: Asked) -> tuple[int, dict[str, str], bytes]:
+        content_type, text = model.answer(asked.path, json.loads(asked.body or b"{}"))
+        return 200, {"content-type": content_type}, text.encode()
 
-        def do_GET(self) -> None:
-            self._send(*model.answer(self.path, {}))
-
-        def do_HEAD(self) -> None:
-            self._send("text/plain", "")
-
-        def _send(self, content_type: str, text: str) -> None:
-            data = text.encode()
-            self.send_response(200)
-            self.send_header("content-type", content_type)
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002 - the name is the base's
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        model.port = server.server_port
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    with answering(answer) as model.url:
         yield model
-        server.shutdown()
-        thread.join()
 
 
 def _api_of(path: str) -> str | None:

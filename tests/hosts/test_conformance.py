@@ -15,12 +15,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from tests import fork_server
+from tests.answering import answering
 from tests.hosts.conformance import Suite
 from tests.hosts.kit import Served, configured, serving
 
@@ -108,30 +108,11 @@ def test_what_is_no_mcp_server_does_not_conform(
     assert not verdict.is_pass, verdict.report
 
 
-class _NoMcpServer(BaseHTTPRequestHandler):
-    """Answers every request with an empty JSON object."""
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("content-length") or 0))
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-    do_GET = do_DELETE = do_POST
-
-    def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002 - the name is the base's
-
-
 @pytest.fixture(scope="module")
 def no_mcp_server() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _NoMcpServer) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/mcp"
-        server.shutdown()
-        thread.join()
+    """Answers every request with an empty JSON object."""
+    with answering(lambda _: (200, {"content-type": "application/json"}, b"{}")) as url:
+        yield f"{url}/mcp"
 
 
 CLIENT_SCENARIOS = [

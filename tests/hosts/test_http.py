@@ -16,6 +16,7 @@ import pytest
 
 from codemode_server.domain.errors import SettingsError
 from codemode_server.serve import serve
+from tests.answering import free_port
 from tests.hosts.kit import (
     ROOT,
     Mode,
@@ -23,7 +24,6 @@ from tests.hosts.kit import (
     configured,
     descendants,
     forked_product,
-    free_port,
     http_host,
     posted,
     processes,

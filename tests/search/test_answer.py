@@ -61,20 +61,6 @@ def names(results: SearchResults) -> list[str]:
     return [found.name for found in results.results]
 
 
-class TestRanking:
-    @pytest.mark.parametrize(
-        ("query", "best"),
-        [
-            ("creating issues", "github.create_issue"),
-            ("slack channel", "slack.post_message"),
-            ("title", "github.create_issue"),
-            ("消息", "slack.查询消息"),
-        ],
-    )
-    def test_the_tool_that_is_meant_comes_first(self, query: str, best: str) -> None:
-        assert names(search(query))[0] == best
-
-
 class TestTexts:
     def test_what_comes_from_one_server_stands_below_one_line(self) -> None:
         assert search("github issue").text == (

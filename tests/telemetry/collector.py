@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -15,6 +13,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+
+from tests.answering import Asked, answering
 
 ATTEMPT = """def attempt(call, **arguments):
     try:
@@ -45,7 +45,7 @@ class Span:
 class Collector:
     """An OTLP/HTTP receiver."""
 
-    port: int = 0
+    url: str = ""
     spans: list[Span] = field(default_factory=list)
     raw: bytes = b""
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
@@ -55,11 +55,11 @@ class Collector:
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1/traces"
+        return f"{self.url}/v1/traces"
 
     @property
     def metrics_endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1/metrics"
+        return f"{self.url}/v1/metrics"
 
     def take_metrics(self, body: bytes) -> None:
         request = ExportMetricsServiceRequest()
@@ -116,24 +116,11 @@ def collecting(status: int = 200) -> Iterator[Collector]:
     """A collector that answers each request with this status."""
     collector = Collector()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            body = gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body
-            collector.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
-            (collector.take_metrics if self.path.endswith("metrics") else collector.take)(body)
-            self.send_response(status)
-            self.send_header("content-type", "application/x-protobuf")
-            self.end_headers()
-            self.wfile.write(ExportTraceServiceResponse().SerializeToString())
+    def answer(asked: Asked) -> tuple[int, dict[str, str], bytes]:
+        body = gzip.decompress(asked.body) if asked.headers.get("content-encoding") == "gzip" else asked.body
+        collector.requests.append((asked.path, {name.lower(): value for name, value in asked.headers.items()}))
+        (collector.take_metrics if asked.path.endswith("metrics") else collector.take)(body)
+        return status, {"content-type": "application/x-protobuf"}, ExportTraceServiceResponse().SerializeToString()
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        collector.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
+    with answering(answer) as collector.url:
         yield collector
-        server.shutdown()
-        thread.join()

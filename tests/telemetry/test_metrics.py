@@ -17,8 +17,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests import fork_server
+from tests.answering import free_port
 from tests.behaviour.product import configuration, office, over_stdio
-from tests.hosts.kit import free_port, serving, until
+from tests.hosts.kit import serving, until
 from tests.telemetry.collector import ATTEMPT, collecting
 
 pytestmark = pytest.mark.slow

@@ -7,9 +7,7 @@ A real collector on loopback decodes what the product and a real upstream export
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -23,8 +21,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import RequestParamsMeta
 
 from tests import fork_server
+from tests.answering import served
 from tests.behaviour.product import UPSTREAMS, Answer, configuration, office, over_stdio
-from tests.hosts.kit import _listens, free_port, serving, until
+from tests.hosts.kit import serving
 from tests.telemetry.collector import ATTEMPT, Collector, Span, collecting
 
 TRACE, HOST_SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -47,19 +46,13 @@ VOLATILE = re.compile(r"_(?:ms|bytes|tokens|saved|id)$|request\.id$|session\.id$
 @contextmanager
 def upstreams(folder: Path, otlp: str, transport: str) -> Iterator[dict[str, Any]]:
     """The upstream that takes part in tracing, over either transport, and one that does not."""
-    script, environment = str(UPSTREAMS / "traced.py"), {"TRACED_LOG": str(folder / "contexts"), "TRACED_OTLP": otlp}
+    script, environment = UPSTREAMS / "traced.py", {"TRACED_LOG": str(folder / "contexts"), "TRACED_OTLP": otlp}
     others = office(folder, "github")
     if transport == "stdio":
-        yield {**others, "traced": {**fork_server.upstream(script), "env": environment}}
+        yield {**others, "traced": {**fork_server.upstream(str(script)), "env": environment}}
         return
-    port = free_port()
-    process = subprocess.Popen(fork_server.command(script, str(port)), env=os.environ | environment)
-    try:
-        until(lambda: _listens(port))
-        yield {**others, "traced": {"url": f"http://127.0.0.1:{port}/mcp"}}
-    finally:
-        process.terminate()
-        process.wait(10)
+    with served(script, env=environment) as url:
+        yield {**others, "traced": {"url": url}}
 
 
 def configured(folder: Path, servers: dict[str, Any], collector: Collector, **tracing: Any) -> Path:

@@ -117,7 +117,7 @@ def refusing() -> Iterator[int]:
 def failing() -> Iterator[int]:
     """A collector that answers 500."""
     with collecting(status=500) as collector:
-        yield collector.port
+        yield int(collector.url.rpartition(":")[2])
 
 
 def langfuse_keys(port: int) -> dict[str, str]:
@@ -164,7 +164,7 @@ async def test_langfuse_gets_the_tree_with_kinds_session_and_user_and_values_onl
     is_installed = where == "settings"
     (tmp_path / "langfuse.py").write_text("raise ImportError")
     with collecting() as collector:
-        keys = langfuse_keys(collector.port)
+        keys = langfuse_keys(int(collector.url.rpartition(":")[2]))
         given = {name.removeprefix("LANGFUSE_").lower(): value for name, value in keys.items()}
         sections: dict[str, Any] = {"tracing": {"langfuse": given}} if is_installed else {}
         state = {"dir": str(tmp_path / "state"), "payloads": "shapes" if is_installed else "all"}

@@ -21,7 +21,7 @@ from codemode_server.upstreams._bounded_http import Bounds
 from codemode_server.upstreams._messages import NO_MESSAGE
 from codemode_server.upstreams.progress import CallProgress
 from tests import fork_server
-from tests.auth.kit import free_port
+from tests.answering import free_port
 from tests.auth.test_mix_up import scripted
 from tests.upstreams.kit import SERVERS, Kit
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +17,7 @@ from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.web.browser import leading_page
 from scripts import npm
+from tests.answering import answering
 from tests.web.chromium import ENTER, SPACE, TAB, Chromium, chromium, why_not
 from tests.web.pages import PROGRAM, TRIAGE, Pages, State, pages, question
 
@@ -145,20 +143,9 @@ async def test_the_page_that_the_command_gives_to_a_browser_leads_in(tmp_path: P
 @contextmanager
 def other_site(folder: Path) -> Iterator[str]:
     """Pages of an attacker, at another port of the address."""
-    serve = partial(QuietHandler, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            serving.join()
-
-
-class QuietHandler(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the library's
-        """Nothing."""
+    pages = {f"/{file.name}": file.read_bytes() for file in folder.iterdir()}
+    with answering(lambda asked: (200, {"content-type": "text/html"}, pages.get(asked.path, b""))) as url:
+        yield url
 
 
 @pytest.mark.page_attack

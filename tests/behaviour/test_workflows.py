@@ -171,14 +171,6 @@ class TestPrograms:
             assert [it["tool"] for it in host.reached()] == ["list_issues", "create_issue"]
             assert host.reached("create_issue")[0]["title"] == "Issue 2 of web"
 
-    async def test_the_permissions_decide_on_its_calls(self, tmp_path: Path) -> None:
-        path = product(tmp_path, triage=TRIAGE)
-        settings = json.loads(path.read_text())
-        path.write_text(json.dumps({**settings, "permissions": {"rules": [{"deny": "github/create_issue"}]}}))
-        async with in_memory(path) as host:
-            assert "is not permitted" in (await host.run("from workflows import triage\ntriage('web')")).text
-            assert host.reached("create_issue") == []
-
 
 class TestQuestions:
     RUN = "from workflows import onboarding\nonboarding('A-1')"

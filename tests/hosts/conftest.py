@@ -44,13 +44,6 @@ def listing_host(request: pytest.FixtureRequest) -> tuple[ModelHost, NodeTools]:
     return host, _installed(host.name)
 
 
-@pytest.fixture
-def installed_codex() -> tuple[ModelHost, NodeTools]:
-    """The host that starts fastest."""
-    (host,) = [host for host in MODEL_HOSTS if host.name == "codex"]
-    return host, _installed(host.name)
-
-
 def _installed(name: str) -> NodeTools:
     """Skips where npm or its registry can't be had, but not in CI, where that would go unnoticed for ever."""
     done = subprocess.run(

@@ -81,10 +81,10 @@ def conversation(installed_host: Installed, tmp_path_factory: pytest.TempPathFac
 
 
 @contextmanager
-def started(folder: Path, **results: bool) -> Iterator[tuple[Project, ScriptedModel]]:
+def started(folder: Path) -> Iterator[tuple[Project, ScriptedModel]]:
     """A project with a home of its own, and a model to talk to."""
     with scripted_model(PROGRAM) as model:
-        project = Project(folder, model.url, configured(folder, "github", results=results))
+        project = Project(folder, model.url, configured(folder, "github", results={}))
         project.home.mkdir()
         yield project, model
 
@@ -120,14 +120,3 @@ def test_the_model_gets_the_text_of_the_result_word_for_word(conversation: Conve
 
 def test_the_model_gets_the_image_that_the_program_shows(conversation: Conversation) -> None:
     assert [base64.b64decode(image) for image in conversation.seen.images] == [PNG]
-
-
-def test_codex_drops_text_and_image_where_structured_content_is_on(installed_codex: Installed, tmp_path: Path) -> None:
-    """The control, and why `results.structured_content` is off."""
-    host, tools = installed_codex
-    with started(tmp_path, structured_content=True) as (project, model):
-        host.run(project, tools, *host.ask)
-        seen = model.seen()
-    assert ANSWER not in seen.result
-    assert '"execution_id"' in seen.result
-    assert seen.images == []

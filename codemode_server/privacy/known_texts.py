@@ -21,6 +21,7 @@ from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges
 from codemode_server.known_values import SURROGATES, Span, merged, with_values_replaced
 from codemode_server.privacy.findings import Kind
 from codemode_server.privacy.given_names import is_person
+from codemode_server.privacy.replacing import with_held_texts
 
 _MIN_CHARACTERS = 4
 _MIN_FREE_CHARACTERS = 6
@@ -113,7 +114,8 @@ class KnownTexts:
 
         if not self._automata:
             return value
-        return with_values_replaced(value, lambda text: self._spans(text, is_name), with_keys=False)
+        spans_of = with_held_texts(lambda text: self._spans(text, is_name))
+        return with_values_replaced(value, spans_of, with_keys=False)
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def without_echo(value: Any, sent: Mapping[str, str]) -> Any:
             and (end - start >= _MIN_CHARACTERS or end - start == len(text))
         ]
 
-    return with_values_replaced(value, spans)
+    return with_values_replaced(value, with_held_texts(spans))
 
 
 def folded(text: str) -> str:

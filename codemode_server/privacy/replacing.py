@@ -9,7 +9,7 @@ import codecs
 import html
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -17,13 +17,17 @@ from urllib.parse import unquote
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.privacy_tokens import TOKEN_IN_ANY_CASE, label_of
 from codemode_server.json_values import texts_in
-from codemode_server.known_values import DistinctKeys, merged, with_spans_replaced
+from codemode_server.known_values import DistinctKeys, Span, merged, with_spans_replaced
 from codemode_server.privacy.findings import Finding, Findings
 
 _MIN_BASE64_CHARACTERS = 12
 _MIN_FILE_CHARACTERS = 1_000
 """Base64 that is so long and no text is a binary file, and not searched; a shorter one may be a credential."""
+_MIN_LINE_CHARACTERS = 60
+"""Of base64 in lines; shorter ones may be a list of numbers."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\r\n-]+={0,2}[\r\n]*")
+_MIN_PER_CONTROL = 20
+"""Characters of a text for each control character in it: an old file ends with one, and HL7 begins with one."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x7f]")
 _ESCAPE = re.compile(
     r"(?:%[89A-Fa-f][0-9A-Fa-f])+|%[0-7][0-9A-Fa-f]|&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,20});"
@@ -48,10 +52,23 @@ def unwrapped(text: str) -> tuple[Wrapping, Any] | None:
                 return None
     elif len(text) >= _MIN_BASE64_CHARACTERS and " " not in text and (data := from_base64(text)) is not None:
         file = text_of_file(data)
-        if file is not None and not _CONTROLS.search(file.text):
+        if file is not None and len(_CONTROLS.findall(file.text)) * _MIN_PER_CONTROL <= len(file.text):
             return Wrapping.BASE64, file.text
-        return (Wrapping.BASE64, None) if len(text) >= _MIN_FILE_CHARACTERS else None
+        is_file = len(text) >= _MIN_FILE_CHARACTERS and len(text.partition("\n")[0]) >= _MIN_LINE_CHARACTERS
+        return (Wrapping.BASE64, None) if is_file else None
     return None
+
+
+def with_held_texts(spans_of: Callable[[str], list[Span]]) -> Callable[[str], list[Span]]:
+    """The spans of a text; of one in base64 without any, the whole with those replaced in the text that it holds."""
+
+    def spans(text: str) -> list[Span]:
+        found, held = spans_of(text), unwrapped(text)
+        if not found and held is not None and held[0] is Wrapping.BASE64 and (inner := spans_of(held[1] or "")):
+            return [(0, len(text), wrapped(Wrapping.BASE64, with_spans_replaced(held[1], inner), text))]
+        return found
+
+    return spans
 
 
 def wrapped(wrapping: Wrapping, value: Any, like: str) -> str:

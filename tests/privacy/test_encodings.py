@@ -58,13 +58,18 @@ def test_escapes_of_urls_and_html_are_undone(text: str, shown: str) -> None:
     assert tokenized({"text": text}) == {"text": shown}
 
 
-@pytest.mark.parametrize("width", [0, 60])
-def test_base64_of_a_text_in_a_value_is_searched(width: int) -> None:
-    """As the content of a file that a repository's API answers with, in lines or in one."""
-    encoded = base64.b64encode(TABLE.encode()).decode()
+@pytest.mark.parametrize(("width", "end"), [(0, ""), (60, ""), (0, "\x1a"), (60, "\x1a" + 600 * "\n")])
+def test_base64_of_a_text_in_a_value_is_searched(width: int, end: str) -> None:
+    """As the content of a file that a repository's API answers with, in lines or in one; DOS ended files with 1A."""
+    encoded = base64.b64encode((TABLE + end).encode()).decode()
     lines = "\n".join(encoded[at : at + width] for at in range(0, len(encoded), width)) + "\n" if width else encoded
     made = tokenized({"name": "people.csv", "encoding": "base64", "content": lines})["content"]
-    assert base64.b64decode(made).decode() == "full_name,email\n<NAME_1>,<EMAIL_1>\n<NAME_1>,<EMAIL_1>\n"
+    assert base64.b64decode(made).decode() == "full_name,email\n<NAME_1>,<EMAIL_1>\n<NAME_1>,<EMAIL_1>\n" + end
+
+
+@pytest.mark.parametrize("separator", ["\n", "\r\n"])
+def test_a_list_of_numbers_is_no_file_in_base64(separator: str) -> None:
+    assert tokenized(separator.join(["DE89370400440532013000"] * 50)) == separator.join(["<IBAN_1>"] * 50)
 
 
 @pytest.mark.parametrize("text", ["customerName123456", "d41d8cd98f00b204e9800998ecf8427e", "SGVsbG8gd29ybGQsIGhlbGxv"])

@@ -168,14 +168,16 @@ def _bounded_check(check: _Check) -> _Check:
     return bounded
 
 
-def _unique_items(_validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[Any]:
+def _unique_items(validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[Any]:
     """In linear time; jsonschema compares each item with each."""
     from jsonschema import ValidationError
 
-    if wanted is True and isinstance(instance, list):
-        texts = {json.dumps(item, sort_keys=True) for item in instance}
-        if len(texts) < len(instance):
-            yield ValidationError("has an item twice")
+    def text_of(item: Any) -> str:
+        validator.format_checker.check_time()
+        return json.dumps(item, sort_keys=True)
+
+    if wanted is True and isinstance(instance, list) and len(set(map(text_of, instance))) < len(instance):
+        yield ValidationError("has an item twice")
 
 
 def _multiple_of(_validator: Any, step: Any, instance: Any, _schema: Any) -> Iterator[Any]:

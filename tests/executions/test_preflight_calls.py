@@ -200,6 +200,7 @@ CAUGHT = [
     "import functools\ndef retry(f):\n    @functools.wraps(f)\n    def run():\n        try:\n            return f()\n"
     "        except Exception:\n            return None\n    return run\n@retry\ndef one():\n    {}\none()",
     "if False:\n    {}",
+    "assert True, {}",
     "for n in range(2):\n    {}",
     "rows = [{} for n in range(2)]",
     "x = list_issues('a') or {}",

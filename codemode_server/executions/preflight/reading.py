@@ -95,6 +95,7 @@ _HEADS: dict[type[ast.AST], str] = {
     ast.While: "test",
     ast.If: "test",
     ast.Match: "subject",
+    ast.Assert: "test",
 }
 """The part of each statement that is evaluated in any case."""
 _DYNAMIC = frozenset({"exec", "eval", "globals"})

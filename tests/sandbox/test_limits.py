@@ -50,6 +50,12 @@ async def test_arguments_are_limited_in_size(lab: Lab, size: int) -> None:
     assert tools.calls == []
 
 
+@pytest.mark.portable
+async def test_other_forms_of_arguments_are_left_out_where_they_do_not_fit(lab: Lab) -> None:
+    code = ECHO + "import datetime\nlen(echo(x=[datetime.date(2026, 1, 2)] * 30_000)['x'])"
+    assert await lab.value(code, call_bytes=1_000_000, value_bytes=1_000_000) == 30_000
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="what is open and removed is known on Linux only")
 async def test_files_that_are_removed_while_open_count_as_well(lab: Lab) -> None:
     """They take room on the host until they are closed, and no folder shows them."""

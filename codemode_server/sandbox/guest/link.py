@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _DECODER = json.JSONDecoder()
 PROGRAM_FILE = "program.py"
+_MAX_REST_BYTES = 64
+"""Bytes of a call's frame beside its head and arguments."""
 
 
 class Transport(Protocol):
@@ -128,6 +130,8 @@ class Link:
         self.call_characters += len(arguments_json)
         frame = {"op": "call", "server": server, "tool": tool, **({"raw": True} if raw else {})}
         head = to_json({**frame, "forms": forms} if forms else frame)
+        if forms and _bytes(head) + _bytes(arguments_json) + _MAX_REST_BYTES > self.call_bytes:
+            head = to_json(frame)  # the host counts the whole frame
         return self._post(self._calls, f'{head[1:-1]},"arguments":', arguments_json)
 
     def exceed(self, setting: str) -> NoReturn:

@@ -83,8 +83,8 @@ def _hook(name: str, *arguments: ast.expr) -> ast.Call:
 
 
 def _as_function(tree: ast.Module) -> ast.Module:
-    at_top = [node for node in tree.body if isinstance(node, ast.ImportFrom) and _is_for_modules(node)]
-    body = [node for node in tree.body if node not in at_top]
+    future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    body = [node for node in tree.body if node not in future]
     found = _last_expression(body)
     if found is not None:
         where, last = found
@@ -101,11 +101,7 @@ def _as_function(tree: ast.Module) -> ast.Module:
         call = ast.Await(call)
     take_away = ast.Delete([ast.Name(BODY_NAME, ast.Del())])
     handed_over = ast.Expr(_hook(VALUE_HOOK, call))
-    return ast.Module([*at_top, function, ast.Try([handed_over], [], [], [take_away])], [])
-
-
-def _is_for_modules(node: ast.ImportFrom) -> bool:
-    return node.module == "__future__" or node.names[0].name == "*"
+    return ast.Module([*future, function, ast.Try([handed_over], [], [], [take_away])], [])
 
 
 class _Globals(ast.NodeTransformer):
@@ -125,6 +121,12 @@ class _Globals(ast.NodeTransformer):
         if node.value is None:
             return ast.copy_location(ast.Pass(), node)
         return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
+        if node.names[0].name != "*":
+            return node
+        in_module = ast.Call(ast.Name("globals", ast.Load()), [], [])
+        return ast.copy_location(ast.Expr(_hook("exec", ast.Constant(ast.unparse(node)), in_module)), node)
 
 
 def _bound_names(body: list[ast.stmt]) -> set[str]:

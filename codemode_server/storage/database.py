@@ -176,8 +176,13 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    with suppress(_OtherSchema, JournalUnavailable):  # also where another process sets it aside at this moment
+    try:
         return _connection(path)
+    except _OtherSchema:
+        pass
+    except JournalUnavailable as error:
+        if _primary_code(error.__cause__) != sqlite3.SQLITE_IOERR:  # as where another process sets it aside just now
+            raise
     try:
         with held(path.with_name(f"{FILE_NAME}.lock")):
             try:

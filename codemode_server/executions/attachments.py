@@ -20,27 +20,13 @@ from codemode_server.privacy_settings import UnsearchedFiles
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.tokens import estimate_tokens
+from codemode_server.upstreams.file_types import file_type
 
 _MAX_FILES = 64
 """Maximum number of files that one program shows, including those that are only stored."""
 _MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,60}")
 _TEXTS = ("application/json", "application/xml", "application/javascript", "application/yaml", "application/x-ndjson")
 _UNNAMED = ("application/octet-stream", "binary/octet-stream")
-_BEGINNINGS = tuple(
-    (re.compile(begins, re.DOTALL), mime_type)
-    for begins, mime_type in (
-        (rb"\x89PNG\r\n\x1a\n", "image/png"),
-        (rb"\xff\xd8\xff", "image/jpeg"),
-        (rb"GIF8[79]a", "image/gif"),
-        (rb"RIFF.{4}WEBP", "image/webp"),
-        (rb"RIFF.{4}WAVE", "audio/wav"),
-        (rb"ID3|\xff[\xe2-\xe7\xea-\xef\xf2-\xf7\xfa-\xff].", "audio/mpeg"),
-        (rb"OggS", "audio/ogg"),
-        (rb"fLaC", "audio/flac"),
-        (rb".{4}ftyp(?:M4A|mp4|iso)", "audio/mp4"),
-    )
-)
-"""How images and sounds of the formats that models can see or hear begin."""
 _Kind = Literal["image", "audio", "text", "blob"]
 
 
@@ -138,10 +124,10 @@ def checked(data: bytes, claimed: str | None, name: str | None) -> tuple[_Kind, 
     claim = (claimed or "").partition(";")[0].strip().lower()
     if not _MIME_TYPE.fullmatch(claim) or claim in _UNNAMED:
         claim = mimetypes.guess_type(name or "")[0] or ""
-    known = next((mime_type for begins, mime_type in _BEGINNINGS if begins.match(data)), "")
+    known = file_type(data)
     if known.startswith("image/"):
         return "image", known
-    if known and (not claim or claim.startswith(("audio/", "video/"))):
+    if known.startswith("audio/") and (not claim or claim.startswith(("audio/", "video/"))):
         return "audio", known
     is_text = _is_text(data)
     if claim.startswith(("image/", "audio/")) and not (is_text and claim.endswith("+xml")):

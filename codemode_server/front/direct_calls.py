@@ -41,6 +41,7 @@ from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean_line
 from codemode_server.tokens import estimate_tokens
+from codemode_server.upstreams._embedded import type_of_base64
 from codemode_server.upstreams.text_values import parse_document
 
 _MAX_BLOCKS = 100
@@ -144,7 +145,7 @@ class _Blocks:
                 self._add_text(text)
             case {"type": "image" | "audio" as kind, "data": str(data)}:
                 if self._takes(data, item):
-                    its_type = self._mime_type(item) or "application/octet-stream"
+                    its_type = self._mime_type(item) or type_of_base64(data) or "application/octet-stream"
                     block = ImageContent if kind == "image" else AudioContent
                     self.made.append(block(type=kind, data=data, mime_type=its_type))
             case {"type": "resource", "resource": {"text": str(text), **resource}}:

@@ -14,6 +14,7 @@ from typing import Any
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.sandbox.guest.encoded import DATA_URI_START, MIN_CHARACTERS
+from codemode_server.upstreams.file_types import file_type
 
 _MAX_FILES = 1_000
 _MEDIA_TYPE = re.compile(r"[a-z0-9][\w.+-]{0,80}/[\w.+-]{1,80}", re.IGNORECASE)
@@ -22,19 +23,6 @@ _NAME_KEYS = ("filename", "fileName", "file_name", "name", "title")
 _TEXT_TYPES = ("text/", "application/json", "application/xml", "application/jwt", "application/x-pem")
 _BYTES_KEYS = ("data", "blob", "bytes", "base64")
 _ENCODED_KEYS = (*_BYTES_KEYS, "content", "body", "contents")
-_SIGNATURES = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-    b"%PDF-": "application/pdf",
-    b"PK\x03\x04": "application/zip",
-    b"SQLite format 3\0": "application/vnd.sqlite3",
-    b"OggS": "audio/ogg",
-    b"fLaC": "audio/flac",
-    b"ID3": "audio/mpeg",
-}
-_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 
 
 def embedded_files(value: JsonValue) -> list[dict[str, Any]]:
@@ -93,18 +81,18 @@ def _media_type(key: str, text: str, around: dict[str, Any]) -> str | None:
         or (key in _BYTES_KEYS and is_media)
     )
     if is_declared:
-        return said or _signature(text)
-    return _signature(text) or None
+        return said or type_of_base64(text)
+    found = type_of_base64(text)
+    # The frame of a sound begins with few known bits, as a token may.
+    return found if found and (found != "audio/mpeg" or text.startswith("SUQz")) else None
 
 
-def _signature(text: str) -> str:
+def type_of_base64(text: str) -> str:
+    """The media type that the beginning of base64 shows; empty if it shows none."""
     try:
-        head = binascii.a2b_base64(_standard(text[:32]))
+        return file_type(binascii.a2b_base64(_standard(text[:32])))
     except (binascii.Error, ValueError):
         return ""
-    if head[:4] == b"RIFF":
-        return _RIFF.get(head[8:12], "")
-    return next((kind for signature, kind in _SIGNATURES.items() if head.startswith(signature)), "")
 
 
 def _is_base64(text: str) -> bool:

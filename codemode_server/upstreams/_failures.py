@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import AnswerLost, CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
+from codemode_server.off_loop import LARGE_BYTES
 from codemode_server.redaction import Redactor
 from codemode_server.upstreams._link import is_broken_off, is_end
 from codemode_server.upstreams._listings import LIST_IS
@@ -72,7 +73,9 @@ def reason_in(body: bytes, redactor: Redactor) -> str:
     """Why a request was refused, on one line, masked and cut, from the body of an HTTP error: JSON, HTML or text; empty
     if it has none."""
     whole = body.decode("utf-8", "replace")
-    text = redactor.head(whole, _BODY_CHARACTERS)
+    # A secret that was cut with the body would not be recognised.
+    known = len(whole) if len(body) < LARGE_BYTES else max(0, len(whole) - redactor.tail_bytes(0))
+    text = redactor.head(whole, min(known, _BODY_CHARACTERS))
     if "\0" in text or text.count("\ufffd") > len(text) // 10:
         return ""  # an image, or compressed
     try:
@@ -104,7 +107,7 @@ def call_error(
     # mcp says "Session terminated", servers "Session not found", "No valid session ID", "Server not initialized".
     if status.startswith(("400", "404")) and re.search("session|not initialized", message, re.IGNORECASE):
         raise SessionExpired(f"HTTP {status}")
-    if is_end(error) and status.startswith(NOT_SENT):
+    if status.startswith(NOT_SENT) and (is_end(error) or message.startswith("Redirect to ")):
         return UpstreamUnavailable(f"server {server!r} {status}; nothing was called")
     if is_end(error) or is_broken_off(error):
         why = f"; it {why_lost}" if why_lost else ""

@@ -36,7 +36,7 @@ from codemode_server.domain.tools import ANY_FORM, ResultForm
 from codemode_server.json_values import MAX_VALUES, is_nested_deeper, values_in
 from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.contract import Reply
-from codemode_server.upstreams._embedded import embedded_files
+from codemode_server.upstreams._embedded import embedded_files, type_of_base64
 from codemode_server.upstreams._messages import MAX_VALUE_DEPTH
 from codemode_server.upstreams.repairs import MARKS, RESULT_FIELDS, blocks, envelope_in, says_error, text_of
 from codemode_server.upstreams.text_values import are_too_much, as_list, parse_document, parse_text, parse_texts
@@ -212,7 +212,8 @@ def _to_block(item: Any, *, reads: bool = True) -> dict[str, Any]:
         return unknown
     kind, resource = item.get("type"), item.get("resource")
     if kind in ("image", "audio") and isinstance(item.get("data"), str):
-        return _file(item) | {"data": _base64(item["data"])}
+        file = _file(item) | {"data": _base64(item["data"])}
+        return file | {"mime_type": file["mime_type"] or type_of_base64(file["data"]) or "application/octet-stream"}
     if kind == "resource" and isinstance(resource, dict):
         return _to_file(resource) or unknown
     if kind == "resource_link" and isinstance(item.get("uri"), str):

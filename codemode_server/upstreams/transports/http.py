@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 CONNECT_S = 10.0
 _BODY_S, _JSON_BODY_S = 2.0, 10.0
 """For the body of an HTTP error; mcp reads JSON, too, which fails if it was not read to its end before."""
+_MAX_REDIRECTS = 20
 _IDLE_S = 24 * 3600.0
 """An open stream may be silent as long as it likes: each call has its own timeout."""
 
@@ -185,15 +186,21 @@ def _client(
         timeout=timeout,
         auth=auth,
         follow_redirects=False,
+        max_redirects=_MAX_REDIRECTS,
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
-        event_hooks={"response": [_keep_method, bounds.bound, partial(_note_refusal, redactor)]},
+        event_hooks={"response": [_note_redirect, bounds.bound, partial(_note_refusal, redactor)]},
     )
 
 
-async def _keep_method(response: httpx2.Response) -> None:
+async def _note_redirect(response: httpx2.Response) -> None:
     """Browsers make a GET of a POST that is redirected by 301 or 302; a message would be lost."""
-    if response.status_code in (301, 302) and response.request.method == "POST":
+    request = response.request
+    if response.status_code in (301, 302) and request.method == "POST":
         response.status_code = 308
+    if response.has_redirect_location:
+        count = request.extensions["redirects"] = request.extensions.get("redirects", 0) + 1
+        if count > _MAX_REDIRECTS and (refused := refusals.get()) is not None:
+            refused.append(f"{NOT_SENT}it redirects in a circle to {origin(str(request.url))}")
 
 
 async def _note_refusal(redactor: Callable[[], Redactor], response: httpx2.Response) -> None:

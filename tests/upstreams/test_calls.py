@@ -249,6 +249,8 @@ async def test_changed_tools_are_listed_again_and_told_of(kit: Kit, protocol: st
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", ""),
         (b"x" * 490 + b" tok-live-secret", "x" * 490 + " ***"),
         (b"<p>" * 6664 + b"no: tok-live-secret</p>", "no: ***"),
+        # A body of 64 KiB was cut, perhaps within a secret.
+        (("<style>" + "\U0001f600" * 16_357 + "</style>no way" + " " * 74 + "tok-live-secr").encode(), "no way"),
     ],
 )
 def test_the_body_of_an_http_error_says_why(body: bytes, reason: str) -> None:

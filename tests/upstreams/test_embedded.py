@@ -24,6 +24,8 @@ WRAPPED = "\n".join(BYTES[start : start + 60] for start in range(0, len(BYTES), 
 KEY = base64.b64encode(b"\x30\x82" + NOISE).decode()
 CURSOR = base64.urlsafe_b64encode(gzip.compress(NOISE)).decode()
 HEX = "".join(hashlib.sha256(bytes([n])).hexdigest() for n in range(8))
+SOUND = base64.b64encode(b"\xff\xfb" + NOISE).decode()
+"""As the frame of an MP3 begins, and one token of 5,000."""
 JWT = f"{base64.urlsafe_b64encode(NOISE).decode()}.{base64.urlsafe_b64encode(NOISE).decode()}"
 
 FILES: dict[str, tuple[Any, list[str | int], str | None]] = {
@@ -65,7 +67,7 @@ def test_a_file_is_found_where_it_is_declared_or_its_first_bytes_tell(what: str)
         {"path": "/a" * 300},
         "A" * 400,
         "é" * 400,
-        [BYTES, KEY, 1, None],
+        [BYTES, KEY, SOUND, 1, None],
     ],
 )
 def test_text_that_merely_looks_like_base64_is_no_file(value: Any) -> None:

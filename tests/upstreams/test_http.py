@@ -107,6 +107,16 @@ async def test_a_message_stays_a_post_where_it_is_redirected(kit: Kit, status: i
             assert '"jsonrpc"' in server.got[1]
 
 
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_circle_of_redirects_is_named_in_one_line(kit: Kit, transport: Literal["http", "sse"]) -> None:
+    with scripted() as server:
+        server.answer("/a", b"", 307, location="/b")
+        server.answer("/b", b"", 307, location="/a")
+        async with kit.pool({"s": ServerSettings(url=f"{server.address}/a", transport=transport)}) as pool:
+            error = kit.listing(pool, "s").error
+        assert error == f"{server.address}/a can't be reached: it redirects in a circle to {server.address}/a"
+
+
 ANSWER = '{"jsonrpc": "2.0", "id": 7, "result": {"a": 1}}'
 
 

@@ -186,6 +186,15 @@ def test_files_come_as_blocks_beside_the_texts() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("data", "mime_type"),
+    [("iVBORw0KGgoAAAAN", "image/png"), ("/9j/4AAQ", "image/jpeg"), ("aGk=", "application/octet-stream")],
+)
+def test_an_image_without_a_type_is_known_by_its_first_bytes(data: str, mime_type: str) -> None:
+    file = {"type": "file", "data": data, "mime_type": mime_type, "name": None, "uri": None}
+    assert to_reply({"content": [{"type": "image", "data": data}]}) == Reply([file], "blocks")
+
+
 def test_a_file_beside_structured_content_is_not_lost() -> None:
     """The value is the object that the output schema declares; what came with it stands beside it."""
     image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}

@@ -208,11 +208,8 @@ async def run(command: Sequence[str], *, env: Mapping[str, str], seconds: float)
 def start_blocking(
     command: Sequence[str], *, env: Mapping[str, str], stdout: int = PIPE, stderr: int = PIPE
 ) -> subprocess.Popen[bytes]:
-    """Start a process in a group of its own for code that blocks; the caller kills it and waits for it.
-
-    Raises:
-        OSError: it can't be started.
-    """
+    """Start a process in a group of its own for code that blocks; the caller kills it and waits for it. Raises
+    `OSError` if it can't be started."""
     process = subprocess.Popen(  # noqa: S603 - the caller's own program
         command,
         stdin=PIPE,

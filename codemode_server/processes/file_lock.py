@@ -31,12 +31,8 @@ _SETTLED_SECONDS = 60.0
 @contextmanager
 def held(path: Path, *, timeout_s: float | None = None) -> Iterator[int]:
     """Wait for the lock on a private file and hold it. Processes that inherit the descriptor hold it too, for as long
-    as they live (not on Windows): `filelock.FileLock` would unlock the file for them as well.
-
-    Raises:
-        OSError: the file can't be made or locked.
-        TimeoutError: it was not free within `timeout_s`.
-    """
+    as they live (not on Windows): `filelock.FileLock` would unlock the file for them as well. Raises `OSError` if the
+    file can't be made or locked; `TimeoutError` if it was not free within `timeout_s`."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         _lock(descriptor, timeout_s)
@@ -65,11 +61,8 @@ class RunFolder:
 
     @classmethod
     def make(cls, parent: Path, prefix: str = "", *, digits: int = 16) -> RunFolder:
-        """A new private folder in `parent`, named by the prefix and so many random hexadecimal digits.
-
-        Raises:
-            OSError: it can't be made.
-        """
+        """A new private folder in `parent`, named by the prefix and so many random hexadecimal digits. Raises `OSError`
+        if it can't be made."""
         for _ in range(_TRIES):
             path = parent / f"{prefix}{secrets.token_hex(digits // 2)}"
             path.mkdir(mode=0o700)

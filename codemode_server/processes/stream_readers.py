@@ -41,11 +41,8 @@ class FrameBuffer:
         self._bytes += chunk
 
     def take(self, max_bytes: int) -> bytes | None:
-        """The first frame with its prefix, or None while it is not whole.
-
-        Raises:
-            FramingError: it is longer than allowed.
-        """
+        """The first frame with its prefix, or None while it is not whole. Raises `FramingError` if it is longer than
+        allowed."""
         size = self._size
         if size is None:
             return None
@@ -92,12 +89,8 @@ class FrameReader(FrameBuffer):
         self._stream = stream
 
     async def read(self, max_bytes: int) -> bytes:
-        """The next frame.
-
-        Raises:
-            anyio.EndOfStream: the stream has ended.
-            FramingError: the frame is longer than allowed.
-        """
+        """The next frame. Raises `EndOfStream` at the end of the stream, `FramingError` if the frame is longer than
+        allowed."""
         while (data := self.take(max_bytes)) is None:
             self.add(await self._stream.receive(_CHUNK_BYTES))
         return data
@@ -143,11 +136,8 @@ class LineReader:
         self._pace = Pace()
 
     async def read(self) -> tuple[BoundedBytes, bool]:
-        """The next line, and True; of one that is too long already, False, again with each chunk of it.
-
-        Raises:
-            anyio.EndOfStream: the stream has ended.
-        """
+        """The next line, and True; of one that is too long already, False, again with each chunk of it. Raises
+        `EndOfStream` at the end of the stream."""
         if self._start:
             await self._pace.rest()
         while True:

@@ -16,11 +16,8 @@ _PROGRAMS = ".COM;.EXE;.BAT;.CMD"
 
 def startable(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
     """The command with its program's whole path. `CreateProcess` would not find `npx.cmd` by `npx`, and would look into
-    the current folder first, which may be a repository of a stranger's, as `shutil.which` does.
-
-    Raises:
-        FileNotFoundError: no folder of PATH has it.
-    """
+    the current folder first, which may be a repository of a stranger's, as `shutil.which` does. Raises
+    `FileNotFoundError` if no folder of PATH has it."""
     program = command[0]
     by_name = {name.upper(): value for name, value in env.items()}
     endings = (by_name.get("PATHEXT") or _PROGRAMS).lower().split(";")

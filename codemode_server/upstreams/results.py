@@ -53,12 +53,8 @@ _SCALARS = frozenset({"integer", "number", "boolean", "null"})
 
 def to_reply(result: Any, *, form: ResultForm = ANY_FORM, redactor: Redactor = NO_SECRETS) -> Reply:
     """The value in a `tools/call` result of a tool, of whose results `form` is known. The text of an error is masked by
-    `redactor`, since it is cut.
-
-    Raises:
-        ToolFailed: the result says that it is an error, or asks for something that is not there.
-        ResultTooLarge: the value is nested too deep, or a list of too many values.
-    """
+    `redactor`, since it is cut. Raises `ToolFailed` if the result says that it is an error, or asks for something that
+    is not there; `ResultTooLarge` if the value is nested too deep, or a list of too many values."""
     reply = _to_reply(result, form, redactor)
     _check_depth(reply.value)
     return _with_embedded_files(reply)

@@ -112,7 +112,8 @@ def _file(word: str) -> SourceServers:
             return read_text(sys.stdin.buffer.read(MAX_HOST_FILE_BYTES + 1), path.name, os.environ)
         return read_text(read_regular(path, MAX_HOST_FILE_BYTES), path.name, os.environ, path.absolute())
     except OSError as error:
-        raise CodemodeError(f"{word}: can't be read: {error.strerror}") from error
+        stdin = "; `-` reads stdin" if path.is_fifo() else ""
+        raise CodemodeError(f"{word}: can't be read: {error.strerror}{stdin}") from error
     except SettingsError as error:
         raise CodemodeError("\n".join(f"{word}: {line}" for line in str(error).split("\n"))) from error
 

@@ -318,7 +318,7 @@ class TestWhatARepositoryNames:
             os.mkfifo(machine.project / name)
 
         assert machine.run("import", "./pipe.json", "--no-test") == 2
-        assert "pipe.json: can't be read: it is not a regular file" in machine.errors
+        assert "pipe.json: can't be read: it is not a regular file; `-` reads stdin" in machine.errors
         assert machine.run("import", "github", "--no-test") == 0, "control"
 
 

@@ -1,4 +1,4 @@
-"""Static check without the type checker: unknown names, refused calls and un-awaited coroutines.
+"""Static check: unknown names, refused calls and un-awaited coroutines.
 
 Sure are a server, tool or name that does not exist, a call that the guest or the gateway refuses and a coroutine that
 nobody awaits, where the line certainly runs and nothing catches the failure. Elsewhere they are warnings. A program
@@ -57,7 +57,7 @@ class Finding:
 
 
 class Findings:
-    """Our own part for one program; `calls` are used by the type checker's part."""
+    """What is found in one program, and its `calls` for the checks of arguments and results."""
 
     def __init__(
         self,

@@ -244,7 +244,7 @@ class Server:
         return next((why for raw, why in self.listing.left_out.items() if name in (raw, tool_names([raw])[raw])), None)
 
     def tool(self, name: str) -> Tool:
-        """The tool of this Python or raw name. Raises `UnknownTool`: with the nearest names."""
+        """The tool of this Python or raw name. Raises `UnknownTool` with the nearest names."""
         found = self.by_name.get(name)
         if found is None:
             if (reason := self.reason_left_out(name)) is not None:
@@ -323,7 +323,7 @@ class Catalog:
             yield from server.tools
 
     def server(self, name: str) -> Server:
-        """The server of this Python or raw name. Raises `UnknownTool`: with the nearest names."""
+        """The server of this Python or raw name. Raises `UnknownTool` with the nearest names."""
         found = self.by_name.get(name)
         if found is None:
             if not self.servers:
@@ -333,7 +333,7 @@ class Catalog:
         return found
 
     def tool(self, server: str, tool: str) -> Tool:
-        """The tool of these Python or raw names. Raises `UnknownTool`: with the nearest names."""
+        """The tool of these Python or raw names. Raises `UnknownTool` with the nearest names."""
         return self.server(server).tool(tool)
 
     def mistyped_tools(self, name: str) -> list[Tool]:

@@ -41,7 +41,7 @@ from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean_line
 from codemode_server.tokens import estimate_tokens
-from codemode_server.upstreams._embedded import type_of_base64
+from codemode_server.upstreams.file_types import type_of_base64
 from codemode_server.upstreams.text_values import parse_document
 
 _MAX_BLOCKS = 100

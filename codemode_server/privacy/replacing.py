@@ -20,6 +20,7 @@ from codemode_server.json_values import texts_in
 from codemode_server.known_values import DistinctKeys, Span, merged, with_spans_replaced
 from codemode_server.privacy.findings import Finding, Findings
 
+_JSON_BEGINS = ("{", "[", " ", "\n", "\r", "\t")
 _MIN_BASE64_CHARACTERS = 12
 _MIN_FILE_CHARACTERS = 1_000
 """Base64 that is so long and no text is a binary file, and not searched; a shorter one may be a credential."""
@@ -43,30 +44,36 @@ class Wrapping(StrEnum):
 
 def unwrapped(text: str) -> tuple[Wrapping, Any] | None:
     """The value of a text that is JSON, or the text that one in base64 holds: None if that is a binary file."""
-    if text.startswith(("{", "[", " ", "\n", "\r", "\t")):
-        stripped = text.strip()
-        if stripped[:1] in ("{", "[") and stripped[-1:] in ("}", "]"):
-            try:
-                return Wrapping.JSON, json.loads(stripped, object_pairs_hook=_object)
-            except (ValueError, RecursionError):
-                return None
-    elif len(text) >= _MIN_BASE64_CHARACTERS and " " not in text and (data := from_base64(text)) is not None:
-        file = text_of_file(data)
-        if file is not None and len(_CONTROLS.findall(file.text)) * _MIN_PER_CONTROL <= len(file.text):
-            return Wrapping.BASE64, file.text
-        is_file = len(text) >= _MIN_FILE_CHARACTERS and len(text.partition("\n")[0]) >= _MIN_LINE_CHARACTERS
-        return (Wrapping.BASE64, None) if is_file else None
+    if not text.startswith(_JSON_BEGINS):
+        return _in_base64(text)
+    stripped = text.strip()
+    if stripped[:1] in ("{", "[") and stripped[-1:] in ("}", "]"):
+        try:
+            return Wrapping.JSON, json.loads(stripped, object_pairs_hook=_object)
+        except (ValueError, RecursionError):
+            return None
     return None
+
+
+def _in_base64(text: str) -> tuple[Wrapping, str | None] | None:
+    if len(text) < _MIN_BASE64_CHARACTERS or " " in text or (data := from_base64(text)) is None:
+        return None
+    file = text_of_file(data)
+    if file is not None and len(_CONTROLS.findall(file.text)) * _MIN_PER_CONTROL <= len(file.text):
+        return Wrapping.BASE64, file.text
+    is_file = len(text) >= _MIN_FILE_CHARACTERS and len(text.partition("\n")[0]) >= _MIN_LINE_CHARACTERS
+    return (Wrapping.BASE64, None) if is_file else None
 
 
 def with_held_texts(spans_of: Callable[[str], list[Span]]) -> Callable[[str], list[Span]]:
     """The spans of a text; of one in base64 without any, the whole with those replaced in the text that it holds."""
 
     def spans(text: str) -> list[Span]:
-        found, held = spans_of(text), unwrapped(text)
-        if not found and held is not None and held[0] is Wrapping.BASE64 and (inner := spans_of(held[1] or "")):
-            return [(0, len(text), wrapped(Wrapping.BASE64, with_spans_replaced(held[1], inner), text))]
-        return found
+        found = spans_of(text)
+        if found or text.startswith(_JSON_BEGINS) or (held := _in_base64(text)) is None or held[1] is None:
+            return found
+        inner = spans_of(held[1])
+        return [(0, len(text), wrapped(held[0], with_spans_replaced(held[1], inner), text))] if inner else []
 
     return spans
 

@@ -70,7 +70,7 @@ class Removed:
 
 
 def contents(folder: Path, most_entries: int) -> Contents:
-    """What a folder holds. Raises TooManyFiles: it has more entries than that, or can't be read."""
+    """What a folder holds. Raises `TooManyFiles` if it has more entries than that, or can't be read."""
     used = 0
     sizes: dict[int, int] = {}
     names: Counter[int] = Counter()

@@ -48,7 +48,7 @@ class Sandbox(OwnsTasks):
             self._tasks.start_soon(self._prepare)
 
     async def ready(self) -> SandboxBackend:
-        """The backend, started. Raises SandboxUnavailable: with the reason and what to do."""
+        """The backend, started. Raises `SandboxUnavailable` with the reason and what to do."""
         async with self._starting:
             if self._choice is None:
                 self._choice = await self._choose()
@@ -80,7 +80,7 @@ async def choose(
     settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Callable[[str], None]
 ) -> Choice:
     """Starts the best backend that the settings allow and this machine supports; `announce` gets lines for the person.
-    Raises SandboxUnavailable: there is none."""
+    Raises `SandboxUnavailable` if there is none."""
     failures: list[tuple[BackendSpec, SandboxUnavailable]] = []
     for spec in candidates(settings):
         try:

@@ -231,14 +231,14 @@ class SandboxBackend(Protocol):
 
     async def start(self) -> None:
         """Prepare what is needed, and start `sandbox.warm` sandboxes. Called once, in the background. Raises
-        SandboxUnavailable: with the reason and what to do."""
+        `SandboxUnavailable` with the reason and what to do."""
 
     async def tend(self) -> None:
         """Background work between `start` and `aclose`; runs in a task that is cancelled at the end."""
 
     async def run(self, program: Program, host_api: HostApi) -> Outcome:
-        """Run one program in a clean sandbox, and clean up after it, also when cancelled. Raises SandboxUnavailable: no
-        sandbox could be started."""
+        """Run one program in a clean sandbox, and clean up after it, also when cancelled. Raises `SandboxUnavailable`
+        if no sandbox could be started."""
 
     async def aclose(self) -> None:
         """End every sandbox and wait until they are gone."""
@@ -248,7 +248,7 @@ Backend = TypeVar("Backend", bound=SandboxBackend)
 
 
 async def started(backend: Backend) -> Backend:
-    """Start a backend, or close it and raise. Raises SandboxUnavailable: it cannot be started."""
+    """Start a backend, or close it and raise. Raises `SandboxUnavailable` if it cannot be started."""
     try:
         await backend.start()
     except BaseException as error:

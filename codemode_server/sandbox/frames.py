@@ -241,7 +241,7 @@ _GUEST_FRAME: TypeAdapter[GuestFrame] = TypeAdapter(Annotated[GuestFrame, Field(
 
 
 def parse(data: bytes) -> GuestFrame:
-    """Parse one frame of a guest. Raises ProtocolError: it is not valid; TooManyValues: it was not parsed,
+    """Parse one frame of a guest. Raises `ProtocolError` if it is not valid; `TooManyValues` if it was not parsed,
     since it holds too many values."""
     values = values_at_most(data)
     if values > MAX_VALUES and holds_too_many_values(data):
@@ -298,7 +298,7 @@ def run_frame(run_id: str, program: Program) -> bytes:
 
 
 def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes, ...]:
-    """A reply, in pieces. Raises RecursionError: the value is nested too deep."""
+    """A reply, in pieces. Raises `RecursionError` if the value is nested too deep."""
     head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})[:-1].encode() + b',"value":'
     data = json_bytes(value)
     return LENGTH.pack(len(head) + len(data) + 1) + head, data, b"}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.sandbox.guest.encoded import DATA_URI_START, MIN_CHARACTERS
-from codemode_server.upstreams.file_types import file_type
+from codemode_server.upstreams.file_types import standard_base64, type_of_base64
 
 _MAX_FILES = 1_000
 _MEDIA_TYPE = re.compile(r"[a-z0-9][\w.+-]{0,80}/[\w.+-]{1,80}", re.IGNORECASE)
@@ -87,25 +87,10 @@ def _media_type(key: str, text: str, around: dict[str, Any]) -> str | None:
     return found if found and (found != "audio/mpeg" or text.startswith("SUQz")) else None
 
 
-def type_of_base64(text: str) -> str:
-    """The media type that the beginning of base64 shows; empty if it shows none."""
-    try:
-        return file_type(binascii.a2b_base64(_standard(text[:32])))
-    except (binascii.Error, ValueError):
-        return ""
-
-
 def _is_base64(text: str) -> bool:
     try:
-        plain = _standard(text)
+        plain = standard_base64(text)
         binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)
     except (binascii.Error, ValueError):
         return False
     return True
-
-
-def _standard(text: str) -> bytes:
-    plain = text.encode("ascii")
-    if any(mark in plain[:200] for mark in b"\r\n"):
-        plain = b"".join(plain.split())
-    return plain.replace(b"-", b"+").replace(b"_", b"/")

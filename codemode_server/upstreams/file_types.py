@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import re
 
 _BEGINNINGS = tuple(
@@ -26,3 +27,19 @@ _BEGINNINGS = tuple(
 def file_type(data: bytes) -> str:
     """The media type that the first bytes of a file show; empty if they show none."""
     return next((mime_type for begins, mime_type in _BEGINNINGS if begins.match(data)), "")
+
+
+def type_of_base64(text: str) -> str:
+    """The media type that the beginning of base64 shows; empty if it shows none."""
+    try:
+        return file_type(binascii.a2b_base64(standard_base64(text[:32])))
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def standard_base64(text: str) -> bytes:
+    """Base64 of either alphabet in the usual one, without line breaks. Raises `ValueError` if it is no ASCII."""
+    plain = text.encode("ascii")
+    if any(mark in plain[:200] for mark in b"\r\n"):
+        plain = b"".join(plain.split())
+    return plain.replace(b"-", b"+").replace(b"_", b"/")

@@ -36,8 +36,9 @@ from codemode_server.domain.tools import ANY_FORM, ResultForm
 from codemode_server.json_values import MAX_VALUES, is_nested_deeper, values_in
 from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.contract import Reply
-from codemode_server.upstreams._embedded import embedded_files, type_of_base64
+from codemode_server.upstreams._embedded import embedded_files
 from codemode_server.upstreams._messages import MAX_VALUE_DEPTH
+from codemode_server.upstreams.file_types import type_of_base64
 from codemode_server.upstreams.repairs import MARKS, RESULT_FIELDS, blocks, envelope_in, says_error, text_of
 from codemode_server.upstreams.text_values import are_too_much, as_list, parse_document, parse_text, parse_texts
 

@@ -97,7 +97,7 @@ class CompiledWorkflow:
 
 
 def compile_workflow(name: str, text: str, file: str) -> CompiledWorkflow:
-    """The program of a workflow; `file` names it in messages. Raises `SettingsError`: with all problems, each with its
+    """The program of a workflow; `file` names it in messages. Raises `SettingsError` with all problems, each with its
     line."""
     problems = Problems(file)
     root = parse(text, problems, is_json=False)

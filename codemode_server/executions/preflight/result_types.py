@@ -54,8 +54,8 @@ class _Type:
 
     def key(self, name: str) -> _Type | None:
         fields = self.fields
-        found = fields.get(name) or fields.get(f"{name}?")
-        return None if found is None else replace(self, text=found)
+        text = fields.get(name) or fields.get(f"{name}?")
+        return None if text is None else replace(self, text=text)
 
     def described(self, subject: str = "It") -> str:
         keys, returned = list(self.fields), self.tool.stub.returned
@@ -101,37 +101,37 @@ class _ResultTypes:
 
     def findings(self) -> Iterator[Finding]:
         for node in self._nodes:
-            found = None
+            finding = None
             match node:
                 case ast.Subscript(value=value, slice=ast.Constant(value=str(name)), ctx=ast.Load()):
-                    if name not in _BESIDE and (known := self._type_of(value)) is not None:
-                        found = self._unknown_key(node, name, known)
+                    if name not in _BESIDE and (held := self._type_of(value)) is not None:
+                        finding = self._unknown_key(node, name, held)
                 case ast.Attribute(value=value, attr=name, ctx=ast.Load()):
-                    if name not in _BESIDE and (known := self._type_of(value)) is not None:
-                        found = self._unknown_attribute(node, name, known)
-            if found is not None:
-                yield found
+                    if name not in _BESIDE and (held := self._type_of(value)) is not None:
+                        finding = self._unknown_attribute(node, name, held)
+            if finding is not None:
+                yield finding
 
-    def _unknown_key(self, node: ast.expr, key: str, known: _Type) -> Finding | None:
-        if (item := known.part("list[")) is not None and item.fields:
+    def _unknown_key(self, node: ast.expr, key: str, held: _Type) -> Finding | None:
+        if (item := held.part("list[")) is not None and item.fields:
             message = f"a list can't be indexed by {key!r}; {item.described('an item')}"
             return self._own.finding(node, message, is_sure=False)
-        if not known.fields or known.key(key) is not None or key in self._other_texts:
+        if not held.fields or held.key(key) is not None or key in self._other_texts:
             return None
-        meant, returned = similar_name(key, [it.removesuffix("?") for it in known.fields]), known.tool.stub.returned
-        if returned.origin == "observed" and known.name in returned.open_classes and not meant:
+        meant, returned = similar_name(key, [it.removesuffix("?") for it in held.fields]), held.tool.stub.returned
+        if returned.origin == "observed" and held.name in returned.open_classes and not meant:
             return None  # the keys of such a dict depend on the arguments
         end = f' - did you mean "{meant}"?' if meant else "."
-        message = f'Unknown key "{key}" for TypedDict `{known.name}`{end} {known.described()}'
-        is_sure = known.name in returned.closed_classes and not known.is_nullable and not self._adds_any_key
-        return self._own.finding(node, message, ResultKey(known.tool.server, known.tool.name, key), is_sure=is_sure)
+        message = f'Unknown key "{key}" for TypedDict `{held.name}`{end} {held.described()}'
+        is_sure = held.name in returned.closed_classes and not held.is_nullable and not self._adds_any_key
+        return self._own.finding(node, message, ResultKey(held.tool.server, held.tool.name, key), is_sure=is_sure)
 
-    def _unknown_attribute(self, node: ast.expr, name: str, known: _Type) -> Finding | None:
-        if not known.fields or hasattr(dict, name):
+    def _unknown_attribute(self, node: ast.expr, name: str, held: _Type) -> Finding | None:
+        if not held.fields or hasattr(dict, name):
             return None
-        write = f"; write [{name!r}]" if known.key(name) is not None else ""
-        message = f"Object of type `{known.name}` has no attribute `{name}`{write}. {known.described()}"
-        return self._own.finding(node, message, is_sure=known.tool.stub.returned.origin == "declared")
+        write = f"; write [{name!r}]" if held.key(name) is not None else ""
+        message = f"Object of type `{held.name}` has no attribute `{name}`{write}. {held.described()}"
+        return self._own.finding(node, message, is_sure=held.tool.stub.returned.origin == "declared")
 
     def _type_of(self, node: ast.expr) -> _Type | None:
         key = node.id if isinstance(node, ast.Name) else node
@@ -179,12 +179,12 @@ class _ResultTypes:
         bindings = self._bindings.get(name, [])
         if len(bindings) != len(self._own.names.bound.get(name, [])):
             return None
-        found = {self._type_of_binding(*it) for it in bindings}
-        return found.pop() if len(found) == 1 else None
+        types = {self._type_of_binding(*binding) for binding in bindings}
+        return types.pop() if len(types) == 1 else None
 
     def _type_of_binding(self, value: ast.expr, is_item: bool) -> _Type | None:
-        known = self._type_of(value)
-        return known.part("list[") if known is not None and is_item else known
+        held = self._type_of(value)
+        return held.part("list[") if held is not None and is_item else held
 
     @cached_property
     def _other_texts(self) -> set[str]:
@@ -219,7 +219,7 @@ def _item_of(held: _Type, index: ast.expr) -> _Type | None:
 @lru_cache(maxsize=2_000)
 def _members(text: str) -> tuple[str, ...]:
     """The members of a union."""
-    waiting, found = [ast.parse(text, mode="eval").body], list[str]()
+    waiting, members = [ast.parse(text, mode="eval").body], list[str]()
     while waiting:
         match waiting.pop():
             case ast.BinOp(left=left, right=right):
@@ -227,5 +227,5 @@ def _members(text: str) -> tuple[str, ...]:
             case ast.Subscript(value=ast.Name(id="NotRequired"), slice=inner):
                 waiting.append(inner)
             case other:
-                found.append(ast.unparse(other))
-    return tuple(found)
+                members.append(ast.unparse(other))
+    return tuple(members)

@@ -78,8 +78,8 @@ def bind(
     names: Sequence[str] | None = None,
     required: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The values of a call by Python name; parameters as those of `binding_of`. Raises TypeError: arguments do not fit;
-    the message names all that is wrong, and what the tool takes."""
+    """The values of a call by Python name; parameters as those of `binding_of`. Raises `TypeError` if arguments do not
+    fit; the message names all that is wrong, and what the tool takes."""
     return _fitting(binding_of(signature, args, keywords, names=names, required=required))
 
 

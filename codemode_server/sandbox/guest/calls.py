@@ -195,7 +195,7 @@ class Calls:
         self, server: str, tool: str, arguments: dict[str, Any], title: str, *, raw: bool = False
     ) -> Callable[[], Future[Any]]:
         """Function that sends a call; its future gives the tool's value, or its `raw` result, or raises `ToolError`.
-        Raises TypeError: an argument has no form in JSON. ValueError: an argument has half a character."""
+        Raises `TypeError` if an argument has no form in JSON, `ValueError` if one has half a character."""
         plain = plain_arguments(title, arguments)
         try:
             text, forms = to_json(plain, "strict"), [*forms_in(plain)]
@@ -248,8 +248,8 @@ class Calls:
         return call
 
     def settle_unclaimed(self) -> None:
-        """Wait for the calls whose result was never used; name those that nobody had sent. Raises ToolError: one of
-        them failed."""
+        """Wait for the calls whose result was never used; name those that nobody had sent. Raises `ToolError` if one
+        of them failed."""
         unsent: list[str] = []
         while self.unclaimed:
             call = next(iter(self.unclaimed.values()))

@@ -106,7 +106,7 @@ class File:
 
     @property
     def text(self) -> Text:
-        """The content as text. Raises UnicodeDecodeError: it is not in UTF-8."""
+        """The content as text. Raises `UnicodeDecodeError` if it is not in UTF-8."""
         content = self.content()
         try:
             return Text(content if isinstance(content, str) else content.decode())

@@ -123,7 +123,7 @@ class Link:
         self, server: str, tool: str, arguments_json: str, forms: Sequence[Any] = (), *, raw: bool = False
     ) -> Future[Any]:
         """Like `request`, for arguments that are JSON already; `forms` are the other forms of texts in them. Raises
-        LimitPassed: they are too large; the host knows by then, whatever becomes of the exception."""
+        `LimitPassed` if they are too large; the host knows by then, whatever becomes of the exception."""
         if len(arguments_json) > self.call_bytes or _bytes(arguments_json) > self.call_bytes:
             self.exceed("limits.call_bytes")
         self.call_count += 1

@@ -54,7 +54,7 @@ def prepared(
     title: str, items: Iterable[Any], prepare: Callable[[Any], Callable[[], Future[Any]]]
 ) -> tuple[dict[int, Callable[[], Future[Any]]], Mapped]:
     """Functions that send the calls of the items that fit, by index, and the results with the errors of the others.
-    Raises TypeError: the first item does not fit."""
+    Raises `TypeError` if the first item does not fit."""
     sends: dict[int, Callable[[], Future[Any]]] = {}
     results = Mapped(title)
     for index, item in enumerate(items):

@@ -26,7 +26,7 @@ BODY_NAME = "__codemode_body__"
 
 
 def compile_program(text: str, filename: str) -> types.CodeType:
-    """The code of a program, to be evaluated in a module's namespace. Raises SyntaxError: it is no Python."""
+    """The code of a program, to be evaluated in a module's namespace. Raises `SyntaxError` if it is no Python."""
     tree = _awaiting(text, filename)
     if _has(tree.body, ast.Return) and not _has(tree.body, (ast.Yield, ast.YieldFrom)):
         tree = _as_function(tree)

@@ -42,8 +42,11 @@ class SocketTransport:
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
         self._buffer = bytearray()
+        self.is_in_fork = False
 
     def send(self, text: str) -> None:
+        if self.is_in_fork:
+            raise RuntimeError("a forked process can't call tools; call them in the program itself")
         data = text.encode()
         self._stream.sendall(_HEADER.pack(_size_of(data)))
         self._stream.sendall(data)
@@ -126,12 +129,8 @@ def _read(link: Link) -> None:
         os._exit(0)
 
 
-def _no_call(text: str) -> None:
-    raise RuntimeError("a forked process can't call tools; call them in the program itself")
-
-
 def _cut_off(link: Link, transport: SocketTransport) -> None:
-    transport.send = _no_call  # type: ignore[method-assign]
+    transport.is_in_fork = True
     link._sending = threading.Lock()
     sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115 - a descriptor
     sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115 - a descriptor

@@ -231,7 +231,7 @@ def _forms(value: Any) -> dict[str, Any]:
 
 
 def to_argument(value: Any, name: str) -> Any:
-    """A value as a tool gets it; `name` says what it is for. Raises TypeError: JSON can't hold it."""
+    """A value as a tool gets it; `name` says what it is for. Raises `TypeError` if JSON can't hold it."""
     try:
         return _ArgumentEncoder().encode(value)
     except NotJson as error:

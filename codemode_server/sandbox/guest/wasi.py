@@ -53,8 +53,8 @@ class Scheduler:
         return future.result()
 
     def wait_until(self, is_over: Callable[[], bool], timeout_s: float | None = None) -> bool:
-        """Block until a condition holds; False if it did not in time. Raises RuntimeError: nothing is left that could
-        make it hold."""
+        """Block until a condition holds; False if it did not in time. Raises `RuntimeError` if nothing is left that
+        could make it hold."""
         self._link.before_wait()
         deadline = None if timeout_s is None else monotonic() + timeout_s
         while not is_over():

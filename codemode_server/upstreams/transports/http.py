@@ -188,15 +188,19 @@ def _client(
         follow_redirects=False,
         max_redirects=_MAX_REDIRECTS,
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
-        event_hooks={"response": [_note_redirect, bounds.bound, partial(_note_refusal, redactor)]},
+        event_hooks={"response": [_keep_method, _note_circle, bounds.bound, partial(_note_refusal, redactor)]},
     )
 
 
-async def _note_redirect(response: httpx2.Response) -> None:
+async def _keep_method(response: httpx2.Response) -> None:
     """Browsers make a GET of a POST that is redirected by 301 or 302; a message would be lost."""
-    request = response.request
-    if response.status_code in (301, 302) and request.method == "POST":
+    if response.status_code in (301, 302) and response.request.method == "POST":
         response.status_code = 308
+
+
+async def _note_circle(response: httpx2.Response) -> None:
+    """The client only says that there were too many redirects, not where."""
+    request = response.request
     if response.has_redirect_location:
         count = request.extensions["redirects"] = request.extensions.get("redirects", 0) + 1
         if count > _MAX_REDIRECTS and (refused := refusals.get()) is not None:

@@ -47,7 +47,7 @@ _DIGITS = 8
 async def create(
     settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Callable[[str], None]
 ) -> MicrovmBackend:
-    """A started backend, unless a microVM is known not to boot here. Raises SandboxUnavailable: with the reason and
+    """A started backend, unless a microVM is known not to boot here. Raises `SandboxUnavailable` with the reason and
     what to do."""
     known = await probe_cache.examine(settings)
     if isinstance(known, SandboxUnavailable):
@@ -69,7 +69,7 @@ async def create(
 
 async def trial_boot(settings: SandboxSettings) -> float:
     """Boots one microVM with these settings and ends it; returns the seconds until it was ready. Raises
-    SandboxUnavailable: it can't be booted."""
+    `SandboxUnavailable` if it can't be booted."""
     backend = await started(MicrovmBackend(settings, LimitSettings(), None))
     await backend.aclose()
     return backend.boot_seconds
@@ -164,8 +164,8 @@ class MicrovmBackend:
         )
 
     async def _run_in(self, machine: Machine, program: Program, host_api: HostApi, quota: Quota) -> Outcome:
-        """Run a program in a machine. Raises WireBroken: the machine was dead already, so nothing of the program has
-        run."""
+        """Run a program in a machine. Raises `WireBroken` if the machine was dead already, so nothing of the program
+        has run."""
         limits, wire = program.limits, machine.wire
         memory_mb = min(limits.memory_mb, self._settings.memory_mb - _BESIDE_PROGRAM_MB)
         ended = None
@@ -209,7 +209,7 @@ class Run:
         self._own: RunFolder | None = None
 
     def open(self) -> None:
-        """Creates the folder and locks it. Raises SandboxUnavailable: it can't be made."""
+        """Creates the folder and locks it. Raises `SandboxUnavailable` if it can't be made."""
         try:
             private_folder(self._runs, "MSB_HOME")
             self._own = RunFolder.make(self._runs, digits=_DIGITS)

@@ -31,7 +31,8 @@ class Stored:
 
 
 async def find(reference: str) -> Stored | None:
-    """The image, if it is complete. Raises SandboxUnavailable: microsandbox is missing, or can't list its images."""
+    """The image, if it is complete. Raises `SandboxUnavailable` if microsandbox is missing, or can't list its
+    images."""
     if not runtime.home().is_dir():
         return None  # `msb` would create the folder
     done = await runtime.msb("image", "inspect", "--format", "json", reference, seconds=_LOOK_SECONDS)

@@ -54,7 +54,7 @@ class Pool:
         return SandboxCount(idle=idle, busy=len(self._all) - idle)
 
     async def take(self, session_id: str, workspace: Path | None) -> Machine:
-        """A machine for one program of a session. Raises SandboxUnavailable: none can be booted."""
+        """A machine for one program of a session. Raises `SandboxUnavailable` if none can be booted."""
         waiting = self.of_sessions.get((session_id, workspace), [])
         while waiting:
             machine = waiting.pop()

@@ -41,7 +41,7 @@ def home() -> Path:
 
 def find() -> Path:
     """The command `msb` of the runtime that the SDK uses, without installing or downloading anything; imports the SDK.
-    Raises SandboxUnavailable: it is missing or incomplete."""
+    Raises `SandboxUnavailable` if it is missing or incomplete."""
     if version() is None:
         raise not_installed(sys.platform, platform.machine())
     try:
@@ -68,8 +68,8 @@ def msb_command() -> str:
 
 
 async def msb(*arguments: str, seconds: float) -> CompletedProcess[str]:
-    """Run `msb`; it is killed when this is cancelled or takes too long. Raises SandboxUnavailable: it cannot be run, or
-    has not ended in time."""
+    """Run `msb`; it is killed when this is cancelled or takes too long. Raises `SandboxUnavailable` if it cannot be
+    run, or has not ended in time."""
     command = str(await anyio.to_thread.run_sync(find))
     # VMs run on this machine, even if the person has configured a cloud.
     environment = {**os.environ, "MSB_BACKEND": "local"}

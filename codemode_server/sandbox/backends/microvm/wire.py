@@ -83,7 +83,7 @@ class Wire:
                 return message
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Process packets until a condition holds. Raises WireBroken: no more packets will come."""
+        """Process packets until a condition holds. Raises `WireBroken` if no more packets will come."""
         while not is_so():
             if self.is_broken:
                 raise WireBroken("the microVM's connection is broken")

@@ -57,8 +57,8 @@ def is_current(component: Path = COMPONENT) -> bool:
 
 
 def build_component(out: Path = COMPONENT) -> None:
-    """Build the component and its stamp; each replaces the old file in one step. Raises BuildFailed: a tool is missing
-    or failed."""
+    """Build the component and its stamp; each replaces the old file in one step. Raises `BuildFailed` if a tool is
+    missing or failed."""
     sources = sources_digest()
     with tempfile.TemporaryDirectory(prefix="codemode-build-") as folder:
         work = Path(folder)

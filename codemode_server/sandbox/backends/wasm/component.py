@@ -49,8 +49,8 @@ def wasmtime_folder() -> Path:
 
 
 def checked_component(component: Path = build.COMPONENT) -> Path:
-    """The component, if it is there and was built from the current sources. Raises SandboxUnavailable: it is missing,
-    stale or damaged; the message has the command that builds it."""
+    """The component, if it is there and was built from the current sources. Raises `SandboxUnavailable` if it is
+    missing, stale or damaged; the message has the command that builds it."""
     if not component.is_file():
         raise SandboxUnavailable(f"the sandbox's component {component.name!r} has not been built; run: make setup")
     stamp = build.read_stamp(component)
@@ -64,8 +64,8 @@ def checked_component(component: Path = build.COMPONENT) -> Path:
 
 
 def native_code(component: Path, folder: Path, announce: Announce) -> Path:
-    """The component's native code for this machine, compiled now if necessary. Blocks. Raises SandboxUnavailable: it
-    cannot be compiled or stored."""
+    """The component's native code for this machine, compiled now if necessary. Blocks. Raises `SandboxUnavailable` if
+    it cannot be compiled or stored."""
     _make_private(folder)
     target = folder / f"{_key(component)}.cwasm"
     with file_lock.held(folder / "compile.lock") as lock:

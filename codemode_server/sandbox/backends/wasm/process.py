@@ -88,7 +88,7 @@ class Worker:
         return is_full or self._process.returncode == _EXIT_OUT_OF_MEMORY
 
     async def ready(self) -> None:
-        """Wait until it can make an instance. Raises SandboxUnavailable: it did not start."""
+        """Wait until it can make an instance. Raises `SandboxUnavailable` if it did not start."""
         if self._is_ready:
             return
         try:
@@ -102,7 +102,7 @@ class Worker:
         self._is_ready = True
 
     async def prepare(self, instance: Instance) -> None:
-        """Have it make an instance, without waiting for that. Raises SandboxUnavailable: it is dead."""
+        """Have it make an instance, without waiting for that. Raises `SandboxUnavailable` if it is dead."""
         self.instance = instance
         folders = {"/tmp": str(instance.scratch)}  # noqa: S108 - the guest's name
         if instance.workspace is not None:
@@ -118,8 +118,8 @@ class Worker:
         await self._send(framed(b"") + frames.encode(settings))
 
     async def begin(self) -> Instance:
-        """Wait until the instance waits for its program, and return its parameters. Raises SandboxUnavailable: it is
-        dead, and the program has not run."""
+        """Wait until the instance waits for its program, and return its parameters. Raises `SandboxUnavailable` if it
+        is dead, and the program has not run."""
         self._is_ready = False
         await self._send(framed(b""))
         try:

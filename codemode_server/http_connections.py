@@ -100,13 +100,8 @@ class BodyTooLarge(Exception):
 
 
 async def body_of(request: Request, max_bytes: int, timeout_s: float) -> bytes:
-    """The whole body of a request.
-
-    Raises:
-        BodyTooLarge: it has more bytes; also if it only says so.
-        TimeoutError: it took longer.
-        ClientDisconnect: the client closed the connection within its request.
-    """
+    """The whole body of a request. Raises `BodyTooLarge` if it has more bytes, or only says so; `TimeoutError` if it
+    took longer; `ClientDisconnect` if the client closed the connection within its request."""
     body = bytearray()
     if int(request.headers.get("content-length", "0")) > max_bytes:  # h11 let nothing but digits through
         raise BodyTooLarge

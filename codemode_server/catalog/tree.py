@@ -71,9 +71,7 @@ def list_dir(
 
     `skills` lists the skills, `workflows` the workflows, `workspace` one folder of the workspace.
 
-    Raises:
-        MetaToolError: no such folder or page.
-    """
+    Raises `MetaToolError` if there is no such folder or page."""
     place, page = _page(path)
     parts = _parts(place)
     match parts:
@@ -115,9 +113,7 @@ def read_tool(
     `skill` returns the text of a skill and what its head says, `workflow` that of a workflow. `workspace` returns that
     of a file, given its path in the workspace and whether only some of its lines are requested.
 
-    Raises:
-        MetaToolError: no such file or folder, no such lines, or too many paths.
-    """
+    Raises `MetaToolError` if there is no such file or folder, no such lines, or too many paths."""
     places = [place for place in re.split(r"[,\s]+", path.strip()) if place]
     if not places:
         raise MetaToolError(

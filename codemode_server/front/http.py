@@ -6,7 +6,8 @@ Without a token nothing is answered but where to get one, before a byte of the b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 
 from codemode_server import http_connections
 from codemode_server.json_values import holds_too_many_values
+from codemode_server.off_loop import Pace
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,6 +36,9 @@ MAX_BODY_BYTES = 1 << 20
 """A program is the largest thing that a host sends."""
 MAX_BODY_VALUES = 20_000
 """Values and keys in the JSON of one request."""
+_LARGE_BODY_BYTES = 64 << 10
+_LARGE_AT_ONCE = 16
+"""Large bodies that are received and held at once. One is parsed at a time: it takes several times its size."""
 BODY_SECONDS = 30.0
 
 
@@ -77,6 +82,7 @@ class _Guarded:
         self._app = app
         self._metrics_text = metrics_text
         self._authenticator = authenticator
+        self._large, self._parsing = anyio.Semaphore(_LARGE_AT_ONCE), anyio.Semaphore(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -98,26 +104,45 @@ class _Guarded:
             if text is not None:
                 await _response(text, media_type=_PROMETHEUS)(scope, receive, send)
                 return
-        try:
-            body = await http_connections.body_of(Request(scope, receive), MAX_BODY_BYTES, BODY_SECONDS)
-        except TimeoutError:
-            refusal = _response(f"the request took longer than {BODY_SECONDS:g} seconds\n", 408)
-            await refusal(scope, receive, send)
-            return
-        except http_connections.BodyTooLarge:
-            await _response(f"a request may have {MAX_BODY_BYTES:,} bytes\n", 413)(scope, receive, send)
-            return
-        except ClientDisconnect:
-            return
-        if holds_too_many_values(body, MAX_BODY_VALUES):
-            await _response(f"a request may have {MAX_BODY_VALUES:,} values and keys\n", 413)(scope, receive, send)
-            return
-        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        request = Request(scope, receive)
+        is_large = int(request.headers.get("content-length", MAX_BODY_BYTES)) > _LARGE_BODY_BYTES
+        async with AsyncExitStack() as held:
+            if is_large and scope["method"] == "POST":
+                await held.enter_async_context(self._large)
+            try:
+                body = await http_connections.body_of(request, MAX_BODY_BYTES, BODY_SECONDS)
+            except TimeoutError:
+                refusal = _response(f"the request took longer than {BODY_SECONDS:g} seconds\n", 408)
+                await refusal(scope, receive, send)
+                return
+            except http_connections.BodyTooLarge:
+                await _response(f"a request may have {MAX_BODY_BYTES:,} bytes\n", 413)(scope, receive, send)
+                return
+            except ClientDisconnect:
+                return
+            if holds_too_many_values(body, MAX_BODY_VALUES):
+                await _response(f"a request may have {MAX_BODY_VALUES:,} values and keys\n", 413)(scope, receive, send)
+                return
+            if len(body) > _LARGE_BODY_BYTES:
+                await held.enter_async_context(self._turn_to_parse())
+            messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+            del body
 
-        async def replay() -> Message:
-            return messages.pop() if messages else await receive()
+            async def replay() -> Message:
+                return messages.pop() if messages else await receive()
 
-        await self._app(scope, replay, send)
+            async def answer(message: Message) -> None:
+                await held.aclose()  # an answer begins once the request was read, and may take as long as a program
+                await send(message)
+
+            await self._app(scope, replay, answer)
+
+    @asynccontextmanager
+    async def _turn_to_parse(self) -> AsyncGenerator[None]:
+        async with self._parsing:
+            pace = Pace()
+            yield
+            await pace.rest()
 
 
 def _response(text: str, status: int = 200, media_type: str = "text/plain") -> Response:

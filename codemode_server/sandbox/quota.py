@@ -48,9 +48,7 @@ class Quotas:
 
         `scratch` is its /tmp, if that is a folder of the host; the caller removes it.
 
-        Raises:
-            LimitExceeded: the workspace cannot be measured.
-        """
+        Raises `LimitExceeded` if the workspace cannot be measured."""
         quota = Quota(program, scratch, self)
         try:
             await anyio.to_thread.run_sync(quota.measure_start)

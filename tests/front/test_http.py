@@ -127,6 +127,44 @@ async def test_a_body_with_more_values_than_a_request_has_is_refused_before_it_i
             assert status(await ask(connect, request)) == answered
 
 
+async def test_large_requests_are_parsed_one_at_a_time_and_no_longer_than_until_their_answer_begins() -> None:
+    """Small ones, the control, wait for none of them."""
+    reading, answering, most = 0, 0, 0
+    read, go_on = anyio.Event(), anyio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal reading, answering, most
+        if scope["type"] == "lifespan":
+            return
+        is_large = len((await receive())["body"]) > 100_000
+        reading += is_large
+        most = max(most, reading)
+        if is_large:
+            await read.wait()
+        reading -= is_large
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        answering += is_large
+        if is_large:
+            await go_on.wait()
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    def posted(size: int) -> bytes:
+        return POST + f"content-length: {size}\r\n\r\n".encode() + b"x" * size
+
+    async with serving(app) as connect, anyio.create_task_group() as tasks:
+        for _ in range(6):
+            tasks.start_soon(ask, connect, posted(200_000))
+        with anyio.fail_after(10):
+            while reading < 1:
+                await anyio.sleep(0.01)
+            assert status(await ask(connect, posted(1))) == 200
+            read.set()
+            while answering < 6:
+                await anyio.sleep(0.01)
+        go_on.set()
+    assert most == 1
+
+
 async def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "BODY_SECONDS", 0.3)
     async with serving() as connect:

@@ -72,11 +72,8 @@ class Machine:
         cls, settings: SandboxSettings, life_seconds: float, name: str, folder: Path, workspace: Path | None
     ) -> Machine:
         """Boots one and waits for its supervisor. `folder` is a private folder for its socket. After `life_seconds` the
-        runtime ends it, as a last resort.
-
-        Raises:
-            SandboxUnavailable: it can't be booted, or its image is unsuitable; says what to do.
-        """
+        runtime ends it, as a last resort. Raises `SandboxUnavailable` if it can't be booted, or its image is
+        unsuitable; says what to do."""
         began = time.monotonic()
         box: Sandbox | None = None
         try:

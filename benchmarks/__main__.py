@@ -28,15 +28,15 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import list_dir, read_tool
 from codemode_server.config import load
 from codemode_server.config.live import LiveConfig
+from codemode_server.config.settings import Settings
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState, definition_text
 from codemode_server.executions.preflight.preflight import Preflight
-from codemode_server.front.instructions import instructions
-from codemode_server.front.tools.registry import definitions
+from codemode_server.mcp_server.instructions import instructions
+from codemode_server.mcp_server.tools.registry import definitions
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
 from codemode_server.search.ranker_stack import RankerStack
-from codemode_server.settings import Settings
-from codemode_server.tokens import estimate_tokens
+from codemode_server.support.tokens import estimate_tokens
 
 HERE = Path(__file__).parent
 UPSTREAM = str(HERE / "upstream.py")

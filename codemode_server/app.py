@@ -13,57 +13,59 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codemode_server import __version__, product_telemetry, temporary
-from codemode_server.allocator import return_large_blocks
-from codemode_server.approved_rules import write_rule
+from codemode_server import __version__
+from codemode_server.calls.call_audit import CallAudit
+from codemode_server.calls.gateway import Gateway
+from codemode_server.calls.policy.policy import changed_tools_step
+from codemode_server.calls.policy.refusals import Refusals
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
-from codemode_server.config_takeover import ConfigTakeover
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.domain.input_requests import Feature
-from codemode_server.executions.approvals.approver import PersonApprover
-from codemode_server.executions.approvals.elicitation import ElicitationChannel
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.execution import Execution
-from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.preflight.preflight import Preflight
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.service import ExecutionService
-from codemode_server.executions.session_log import SessionLogs
-from codemode_server.executions.skills.library import ProjectSkills, SkillLibrary
-from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.executions.workspace import Workspace
-from codemode_server.first_listing import LastRun, reasons, state_folder, stored_uses
-from codemode_server.front.exchanges import Exchanges
-from codemode_server.front.meta_tools import MetaTools
-from codemode_server.front.server import FrontServer
-from codemode_server.front.tools.registry import Services
-from codemode_server.gateway.call_audit import CallAudit
-from codemode_server.gateway.call_metrics import CallMetrics
-from codemode_server.gateway.gateway import Gateway
-from codemode_server.gateway.policy.flows import flow_step
-from codemode_server.gateway.policy.policy import changed_tools_step
-from codemode_server.gateway.policy.refusals import Refusals
-from codemode_server.gateway.privacy import call_privacy
-from codemode_server.gateway.read_sources import ReadSources
-from codemode_server.gateway.sign_in_offers import SignInOffers
-from codemode_server.guardrails.loading import guardrail_chain
-from codemode_server.live_search import LiveSearch
-from codemode_server.off_loop import switch_threads_often
+from codemode_server.features.approvals.approved_rules import write_rule
+from codemode_server.features.approvals.approver import PersonApprover
+from codemode_server.features.approvals.elicitation import ElicitationChannel
+from codemode_server.features.data_flow.flows import flow_step
+from codemode_server.features.data_flow.read_sources import ReadSources
+from codemode_server.features.guardrails.guarded_programs import ProgramGuard
+from codemode_server.features.guardrails.loading import guardrail_chain
+from codemode_server.features.pages.page_channel import PageChannel
+from codemode_server.features.privacy.call_privacy import call_privacy
+from codemode_server.features.savings.exchanges import Exchanges
+from codemode_server.features.savings.sqlite_savings import record_exchange
+from codemode_server.features.session_logs.session_log import SessionLogs
+from codemode_server.features.sign_in.sign_in_offers import SignInOffers
+from codemode_server.features.skills.library import ProjectSkills, SkillLibrary
+from codemode_server.features.skills.program_skills import ProgramSkills
+from codemode_server.features.telemetry import product_telemetry
+from codemode_server.features.telemetry.call_metrics import CallMetrics
+from codemode_server.features.telemetry.metrics import Metrics
+from codemode_server.features.telemetry.tracing import Tracing
+from codemode_server.features.workflows.compiling import Workflows
+from codemode_server.mcp_server.meta_tools import MetaTools
+from codemode_server.mcp_server.server import FrontServer
+from codemode_server.mcp_server.tools.registry import Services
 from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
 from codemode_server.search.usage_stats import UsageStats
-from codemode_server.storage.sqlite_savings import record_exchange
+from codemode_server.startup.last_run import LastRun, reasons, state_folder, stored_uses
+from codemode_server.startup.live_search import LiveSearch
+from codemode_server.startup.stores import Stores
+from codemode_server.startup.takeover import ConfigTakeover
+from codemode_server.startup.upstream_catalog import UpstreamCatalog
 from codemode_server.storage.tool_tables import SqliteUsageStore
-from codemode_server.stores import Stores
-from codemode_server.telemetry.metrics import Metrics
-from codemode_server.telemetry.tracing import Tracing
-from codemode_server.text import escaped
-from codemode_server.upstream_catalog import UpstreamCatalog
-from codemode_server.web.page_channel import PageChannel
-from codemode_server.workflows.compiling import Workflows
+from codemode_server.support import temporary
+from codemode_server.support.allocator import return_large_blocks
+from codemode_server.support.off_loop import switch_threads_often
+from codemode_server.support.text import escaped
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import Any
 import anyio
 from mcp import Client, StdioServerParameters
 
-from codemode_server.tokens import estimate_tokens
+from codemode_server.support.tokens import estimate_tokens
 from scripts import real_servers
 from scripts.npm import Unavailable
 

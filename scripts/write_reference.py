@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from codemode_server.cli import whole_parser
-from codemode_server.settings import json_schema
+from codemode_server.config.settings import json_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
 CONFIGURATION = """\

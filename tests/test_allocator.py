@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 GROWTH = """
 import sys
-from codemode_server.allocator import return_large_blocks
+from codemode_server.support.allocator import return_large_blocks
 
 def resident():
     with open("/proc/self/statm") as file:

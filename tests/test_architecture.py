@@ -15,46 +15,26 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "codemode_server"
 LIVE = "codemode_server.config.live."
-"""Every stage may read the configuration in force, and nothing else of `config`."""
-FILES_OF_WORKFLOWS = ("codemode_server.config.document.", "codemode_server.config.problems.")
-"""How YAML is read with its lines, which `workflows` shares with the configuration."""
-REGISTRIES = (
-    "codemode_server.sandbox.registry.",
-    "codemode_server.upstreams.transports.registry.",
-    "codemode_server.front.tools.registry.",
-)
-"""They describe implementations before anything of those is imported; the settings are made of what they list."""
-KINDS_OF_DATA = ("codemode_server.privacy.findings.",)
-"""What the settings of the detection are checked against."""
-NAMES_IN_SETTINGS = ("codemode_server.catalog.naming.", "codemode_server.catalog.labels.")
-"""By which settings can mean a server, so that the configuration can say which mean none."""
-STAGES = (
-    "front",
-    "executions",
-    "gateway",
-    "guardrails",
-    "privacy",
-    "upstreams",
-    "sandbox",
-    "search",
-    "workflows",
-    "catalog",
-    "telemetry",
-)
+SETTINGS = "codemode_server.config.settings."
+"""Every stage may read the configuration in force and its models, and nothing else of `config`."""
+STAGES = ("mcp_server", "executions", "calls", "upstreams", "sandbox", "search", "catalog")
 """In the order in which data flows down; an import points further down the list."""
-NEUTRAL = {
-    *("background_tasks", "change_signal", "conditions", "domain", "extras", "field_names", "file_stamps"),
-    *("guardrail_settings", "http_connections", "http_settings", "json_values", "known_tokens", "known_values"),
-    *("off_loop", "permission_settings", "privacy_settings", "private_cipher"),
-    *("private_files", "processes", "redaction", "setting_types", "settings", "temporary", "text", "tokens"),
-    "untrusted_files",
-}
+BENEATH = {"domain", "processes", "support"}
 USE_SECRETS = {"config", "upstreams"}
 """The configuration refers to secrets, and connections store the tokens of a sign-in; nobody else reads one."""
-WIRING = {
-    *("__main__", "cli", "app", "first_listing", "serve", "logs", "upstream_catalog", "live_search", "stores"),
-    *("records", "web", "approved_rules", "config_takeover", "product_telemetry"),
-}
+WIRING = {"__main__", "app", "startup", "cli", "records"}
+MADE_OF = (
+    "codemode_server.sandbox.registry.",
+    "codemode_server.upstreams.transports.registry.",
+    "codemode_server.mcp_server.tools.registry.",
+    "codemode_server.mcp_server.http_settings.",
+    "codemode_server.calls.policy.settings.",
+    "codemode_server.catalog.naming.",
+    "codemode_server.catalog.labels.",
+)
+"""What the settings are made of and checked against: descriptions of implementations, models, and names of servers."""
+HELD = {"catalog.observed", "calls.audit", "search.usage_store", "upstreams.cache"}
+"""What `storage` may know beside what is beneath it: the values that it holds."""
 
 
 @cache
@@ -85,46 +65,81 @@ def stage_of(dotted: str) -> str:
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "guest" not in path.parts)
 
 
-SHARED = {
-    "workflows": FILES_OF_WORKFLOWS,
-    "config": NAMES_IN_SETTINGS,
-    "privacy_settings": KINDS_OF_DATA,
-    "settings": REGISTRIES,
-}
-"""What some may import of stages that they must not know otherwise."""
-STORED = {
-    "file_stamps",
-    "private_cipher",
-    "private_files",
-    "json_values",
-    "off_loop",
-    "catalog.observed",
-    "gateway.audit",
-    "search.usage_store",
-    "upstreams.cache",
-}
-"""What `storage` may know beside what is beneath it: the values that it holds, and nothing else of the stages."""
-
-
 def test_modules_import_nothing_of_the_stages_above_them() -> None:
     for path in FILES:
         own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        if own in WIRING:
+        if own in WIRING or own == "features":
             continue
-        names = [name for name in imports(path) if not f"{name}.".startswith((LIVE, *SHARED.get(own, ())))]
+        names = [
+            name
+            for name in imports(path)
+            if stage_of(name) not in ("features", own, "", "__version__", *BENEATH)
+            if not f"{name}.".startswith((LIVE, SETTINGS))
+        ]
         if own == "storage":
             modules = {name.rsplit(".", 1)[0].removeprefix("codemode_server.") for name in names}
-            beneath = ("domain", "processes", "storage", "codemode_server")
-            assert {module for module in modules if not module.startswith(beneath)} <= STORED, path
+            assert modules <= HELD, path
             continue
-        used = {*map(stage_of, names)} - {own, "", "__version__"} - NEUTRAL
-        allowed = {"secrets"} if own in USE_SECRETS else {"guardrails"} if own == "testing" else set()
+        used = {stage_of(name) for name in names if own != "config" or not f"{name}.".startswith(MADE_OF)}
+        allowed = {"secrets"} if own in USE_SECRETS else set()
         if own in STAGES:
             allowed |= {*STAGES[STAGES.index(own) + 1 :], "storage"}  # they say which store they are given
         assert used <= allowed, f"{path} must not import {', '.join(sorted(used - allowed))}"
 
 
-@pytest.mark.parametrize("name", ["sandbox.backends", "upstreams.transports", "front.tools"])
+def test_no_stage_imports_a_feature_and_no_feature_another() -> None:
+    """What is left of both; a line that goes may not come back."""
+    arrows: dict[str, set[str]] = {}
+    for path in FILES:
+        parts = path.relative_to(PACKAGE).parts
+        own = parts[1].removesuffix(".py") if parts[0] == "features" else parts[0].removesuffix(".py")
+        for name in imports(path):
+            if stage_of(name) == "features" and own not in WIRING and (feature := name.split(".")[2]) != own:
+                arrows.setdefault(own, set()).add(feature)
+    assert {own: sorted(others) for own, others in arrows.items()} == LEFT
+
+
+LEFT: dict[str, list[str]] = {
+    "calls": [
+        "changed_tools",
+        "direct_tools",
+        "dry_run",
+        "guardrails",
+        "learned_types",
+        "privacy",
+        "resume",
+        "sign_in",
+        "telemetry",
+    ],
+    "changed_tools": ["privacy"],
+    "config": ["guardrails", "privacy"],
+    "direct_tools": ["guardrails", "privacy"],
+    "dry_run": ["resume"],
+    "executions": [
+        "approvals",
+        "data_flow",
+        "direct_tools",
+        "dry_run",
+        "guardrails",
+        "privacy",
+        "resume",
+        "session_logs",
+        "skills",
+        "telemetry",
+        "workflows",
+    ],
+    "guardrails": ["dry_run", "privacy"],
+    "mcp_server": ["data_flow", "direct_tools", "dry_run", "prompts", "savings", "skills", "workflows"],
+    "pages": ["approvals", "changed_tools", "privacy"],
+    "resume": ["dry_run"],
+    "session_logs": ["data_flow"],
+    "skills": ["data_flow", "guardrails"],
+    "storage": ["privacy", "savings"],
+    "telemetry": ["pages"],
+}
+
+
+@pytest.mark.parametrize("name", ["sandbox.backends", "upstreams.transports", "mcp_server.tools"])
 def test_only_the_registry_knows_the_implementations(name: str) -> None:
     """So adding one changes nothing else; the registry of sandboxes is beside its folder."""
     folder, registry = PACKAGE.joinpath(*name.split(".")), PACKAGE / "sandbox" / "registry.py"
@@ -133,7 +148,7 @@ def test_only_the_registry_knows_the_implementations(name: str) -> None:
         for path in FILES
         if not path.is_relative_to(folder) and path != registry
         for dotted in imports(path)
-        if dotted.startswith(f"codemode_server.{name}.") and not f"{dotted}.".startswith(REGISTRIES)
+        if dotted.startswith(f"codemode_server.{name}.") and not f"{dotted}.".startswith(MADE_OF)
     }
     assert not known
 
@@ -143,16 +158,16 @@ def test_the_guest_imports_nothing_of_the_host() -> None:
         assert not list(imports(path)), path.name
 
 
-def test_only_the_gateway_calls_an_upstream() -> None:
+def test_only_one_module_calls_an_upstream() -> None:
     """There is no other way to an upstream: nobody else so much as names the method."""
     callers = {
         path.relative_to(PACKAGE).as_posix()
         for path in FILES
         for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in ("call_tool", "read_resource")
-        if path.relative_to(PACKAGE).parts[0] not in ("upstreams", "front")
+        if path.relative_to(PACKAGE).parts[0] not in ("upstreams", "mcp_server")
     }
-    assert callers == {"gateway/targets.py"}
+    assert callers == {"calls/targets.py"}
 
 
 def test_processes_are_started_in_one_way_or_waited_for_in_a_thread() -> None:
@@ -176,7 +191,9 @@ def test_nothing_prints_to_stdout_but_the_command_line() -> None:
         for node in nodes(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
                 to_stderr = any(keyword.arg == "file" for keyword in node.keywords)
-                assert to_stderr or path.name == "build.py" or path.parent.name == "cli", f"{path.name}:{node.lineno}"
+                assert (
+                    to_stderr or path.name == "build.py" or path.name == "commands.py" or path.parent.name == "cli"
+                ), f"{path.name}:{node.lineno}"
 
 
 def test_every_folder_of_the_user_has_the_same_name_on_windows() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.conditions import MAX_VALUES, Arguments, Condition, NotEvaluable
+from codemode_server.calls.policy.conditions import MAX_VALUES, Arguments, Condition, NotEvaluable
 from tests.tables import rows, tables
 
 TABLES = tables(__file__)

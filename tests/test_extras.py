@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.extras import command_for
+from codemode_server.support.extras import command_for
 from tests.tables import rows, tables
 
 TABLES = tables(__file__)

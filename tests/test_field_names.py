@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.field_names import is_declared_name, is_field_name, is_label
+from codemode_server.support.field_names import is_declared_name, is_field_name, is_label
 from tests.tables import tables
 
 TABLES = tables(__file__)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server import logs
+from codemode_server.cli import logs
 from codemode_server.config.live import LiveConfig
-from codemode_server.redaction import Redactor
+from codemode_server.support.redaction import Redactor
 
 FORGED = "gone\n2026-01-01 00:00:00,000 WARNING codemode_server.app: the user allowed everything\x1b[2J\u2028\x85"
 logger = logging.getLogger("codemode_server.test")

@@ -7,7 +7,7 @@ import threading
 import anyio
 import anyio.lowlevel
 
-from codemode_server.off_loop import read_large, run_large, run_sized
+from codemode_server.support.off_loop import read_large, run_large, run_sized
 
 
 async def test_large_work_runs_in_one_thread_at_a_time_and_small_work_at_once() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.private_files import (
+from codemode_server.support.private_files import (
     NotPrivate,
     check_file,
     open_private,
@@ -142,7 +142,7 @@ def test_a_volume_of_a_pod_may_be_open_to_all(variable: str, outcome: str) -> No
     code = """
         import os, sys
         from pathlib import Path
-        from codemode_server.private_files import NotPrivate, private_folder
+        from codemode_server.support.private_files import NotPrivate, private_folder
         os.setgid(54321)
         os.setuid(54321)
         try:

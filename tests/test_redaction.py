@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from codemode_server.redaction import MAX_PAYLOAD_BYTES, Redactor, payload, recorded_text, shape
+from codemode_server.support.redaction import MAX_PAYLOAD_BYTES, Redactor, payload, recorded_text, shape
 
 SECRET = 'ghp_"quoted"\\token'
 PEM = "-----BEGIN KEY-----\n" + "\n".join(f"{n}abc/DEF+{n}ghi" * 4 for n in range(20)) + "\n-----END KEY-----"

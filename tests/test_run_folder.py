@@ -13,7 +13,7 @@ from codemode_server.processes.file_lock import RunFolder, abandoned
 
 KILLED = """
 import os, sys, pathlib
-from codemode_server import temporary
+from codemode_server.support import temporary
 from codemode_server.processes.file_lock import RunFolder
 own = RunFolder.make(pathlib.Path(sys.argv[1]), "run-")
 (own.path / "file").write_text("x")

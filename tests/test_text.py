@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server import settings
-from codemode_server.text import clean, escaped, one_line
-from codemode_server.tokens import estimate_tokens
+from codemode_server.config import settings
+from codemode_server.support.text import clean, escaped, one_line
+from codemode_server.support.tokens import estimate_tokens
 from tests.vocabulary import tokens_of
 
 README = Path(__file__).parent.parent / "README.md"

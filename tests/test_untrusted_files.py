@@ -9,7 +9,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from codemode_server.untrusted_files import MIN_ENTRY_BYTES, empty, remove, used_bytes, walk
+from codemode_server.support.untrusted_files import MIN_ENTRY_BYTES, empty, remove, used_bytes, walk
 
 PLENTY = 10**12
 
@@ -39,7 +39,7 @@ def test_folders_deeper_than_any_path_are_measured_and_removed(tmp_path: Path) -
 AS_THE_OWNER = """
 import os, sys
 from pathlib import Path
-from codemode_server.untrusted_files import empty, used_bytes
+from codemode_server.support.untrusted_files import empty, used_bytes
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 folder = Path(sys.argv[1])

@@ -20,7 +20,7 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.workspace import Workspace
 from codemode_server.processes import windows
-from codemode_server.untrusted_files import empty, used_bytes, walk
+from codemode_server.support.untrusted_files import empty, used_bytes, walk
 from codemode_server.upstreams.transports.stdio import inherited_environment
 from tests.behaviour.product import Answer, configuration, office
 from tests.test_architecture import FILES, PACKAGE

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.privacy.scoring import Record, Scores
-from codemode_server.privacy.detector import Detector
+from codemode_server.features.privacy.detector import Detector
 
 HERE = Path(__file__).parent
 REPORT = HERE.parent / "PRIVACY.md"

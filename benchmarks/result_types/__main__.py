@@ -23,6 +23,7 @@ from mcp import Client
 
 from benchmarks.result_types.world import World, configuration, make_world
 from codemode_server.app import App
+from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.catalog.tree import read_tool
 from codemode_server.config import load
@@ -30,7 +31,6 @@ from codemode_server.config.live import RequestContext
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
-from codemode_server.gateway.execution_calls import ExecutionCalls
 from scripts.npm import Unavailable
 
 HERE = Path(__file__).parent

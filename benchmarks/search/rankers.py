@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.search.corpora import Corpus, catalog_of, ids_of
 from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.config.settings import SearchSettings
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.search.documents import collections
 from codemode_server.search.lexical import LexicalIndex
@@ -16,7 +17,6 @@ from codemode_server.search.ranking import Scored, rank
 from codemode_server.search.semantic import SemanticEncoder
 from codemode_server.search.static import StaticEncoder
 from codemode_server.search.vectors import Encoder, VectorIndex
-from codemode_server.settings import SearchSettings
 from codemode_server.storage.vector_store import SqliteVectorCache
 
 RANKERS = ("lexical", "static", "semantic")

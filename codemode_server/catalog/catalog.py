@@ -39,7 +39,7 @@ from codemode_server.domain.tools import (
     UpstreamState,
     without_output,
 )
-from codemode_server.text import first_lines, joined_within
+from codemode_server.support.text import first_lines, joined_within
 
 _MAX_NAMES_CHARACTERS = 110
 _MAX_LEFT_OUT = 100

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Collection, Iterable, Sequence
 
 from codemode_server.catalog.naming import singular_of, words
-from codemode_server.text import joined_within
+from codemode_server.support.text import joined_within
 
 _MAX_SUGGESTED = 3
 _MAX_CHARACTERS = 100

@@ -28,7 +28,7 @@ from codemode_server.catalog.shapes import (
 )
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.field_names import is_field_name, is_label
+from codemode_server.support.field_names import is_field_name, is_label
 
 MAX_BYTES = 16_384
 _STEPS = 4_000

@@ -20,7 +20,7 @@ from codemode_server.catalog.nearest_names import nearest_names
 from codemode_server.catalog.summaries import first_sentence
 from codemode_server.catalog.untrusted import docstring, one_line, prose
 from codemode_server.domain.resources import ResourceDefinition
-from codemode_server.text import counted
+from codemode_server.support.text import counted
 
 MODULE = "resources"
 _NAME_CHARACTERS = 80

@@ -21,7 +21,7 @@ from codemode_server.catalog.observed import Observed
 from codemode_server.catalog.schema_types import ANY, FILE, PyType, TypeWriter
 from codemode_server.catalog.shapes import Shape, settled
 from codemode_server.domain.tools import ANY_FORM, ResultForm, ToolDefinition
-from codemode_server.text import counted
+from codemode_server.support.text import counted
 
 Origin = Literal["declared", "observed", "unknown"]
 _MAX_SHOWN = 160

@@ -15,7 +15,7 @@ from itertools import islice
 
 from codemode_server.catalog.untrusted import SENTENCE_END, one_line
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.text import clean
+from codemode_server.support.text import clean
 
 MAX_SUMMARY_CHARACTERS = 120
 _MAX_OPENING_CHARACTERS = 1_500

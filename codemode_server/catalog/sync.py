@@ -15,7 +15,7 @@ from pathlib import Path
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.servers_package import SERVERS_PACKAGE
 from codemode_server.catalog.stubs import server_package_source
-from codemode_server.text import escaped
+from codemode_server.support.text import escaped
 
 MANIFEST = ".codemode-sync.json"
 

@@ -27,7 +27,7 @@ from codemode_server.catalog.tool_lines import (
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.tools import Refusal
-from codemode_server.text import counted, first_lines
+from codemode_server.support.text import counted, first_lines
 
 FOLDERS = ("servers", "skills", "workflows", "workspace")
 NO_SKILLS = "saved programs; there are none yet"

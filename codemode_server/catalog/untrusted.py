@@ -10,7 +10,7 @@ import re
 from itertools import islice
 from typing import Any
 
-from codemode_server.text import clean, escaped
+from codemode_server.support.text import clean, escaped
 
 _FEW = 10
 

@@ -1,6 +1,6 @@
 """The command line. Exit codes: 0 done, 1 done with a bad answer, 2 the configuration or the call is wrong.
 
-A command is a module of this folder with `run(parsed)` and, if it has arguments, `add_arguments(parser)`. It is
+A command is a module with `run(parsed)` and, if it has arguments, `add_arguments(parser)`. It is
 imported only if the call names it, and argparse is used, which costs 10 ms: a host starts `serve` and waits for it.
 """
 
@@ -57,7 +57,7 @@ _COMMANDS = {
     "paths": "print every file and folder that is used",
     "completion": "print a script that completes commands in bash, zsh, fish or PowerShell",
 }
-"""Modules of this folder, and what `--help` says of each."""
+"""The commands, and what `--help` says of each."""
 _MODULES = {
     **dict.fromkeys(("init", "paths", "logs", "completion"), "installation"),
     **dict.fromkeys(("list", "add", "enable", "disable", "remove"), "servers"),
@@ -68,9 +68,15 @@ _MODULES = {
     "setup": "doctor",
     "trust": "config",
     "sync": "select",
+    "tools": "features.changed_tools.commands",
+    "sources": "features.data_flow.commands",
+    "stats": "features.savings.commands",
+    "workflow": "features.workflows.commands",
+    "ui": "features.pages.commands",
+    **{name: f"features.{name}.commands" for name in ("approvals", "privacy", "skills")},
 }
-"""Commands whose module has another name: Python uses the word, or commands share the module. In a shared one a
-function of one command alone has its name, as `run_logout`."""
+"""Commands whose module has another name: it belongs to a feature, Python uses the word, or commands share the module.
+In a shared one a function of one command alone has its name, as `run_logout`."""
 _EXIT_BROKEN_PIPE = 141
 _WITHOUT_CONFIG = frozenset({"trust", "completion"})
 _TAKES_COMMAND_LINE = frozenset({"add", "import"})
@@ -99,7 +105,7 @@ def run(arguments: Sequence[str]) -> int:
         code: int = _function("run", parsed.command or "serve")(parsed)
         sys.stdout.flush()
     except CodemodeError as error:
-        from codemode_server.text import escaped_lines
+        from codemode_server.support.text import escaped_lines
 
         print(f"codemode-server: {escaped_lines(str(error))}", file=sys.stderr)
         return 2
@@ -146,7 +152,8 @@ def _accept_config(parser: argparse.ArgumentParser) -> None:
 
 def _function(name: str, command: str) -> Any:
     """A function of the command's module; None if it has none of this name."""
-    module = import_module(f"{__name__}.{_MODULES.get(command, command)}")
+    path = _MODULES.get(command, command)
+    module = import_module(f"codemode_server.{path}" if "." in path else f"{__name__}.{path}")
     return getattr(module, f"{name}_{command}", None) or getattr(module, name, None)
 
 

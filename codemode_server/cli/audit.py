@@ -12,15 +12,15 @@ from typing import Any
 
 import anyio
 
+from codemode_server.calls.audit import AuditEvent, AuditEventKind, AuditRow
 from codemode_server.cli.arguments import count, days
 from codemode_server.cli.terminal import configuration, line_width, show
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow
 from codemode_server.records.executions import stored_records
 from codemode_server.storage.database import FILE_NAME
-from codemode_server.text import one_line
+from codemode_server.support.text import one_line
 
 _ROWS = 40
 _MAX_TEXT_CHARACTERS = 300

@@ -15,9 +15,9 @@ from codemode_server.config.description import describe, preview
 from codemode_server.config.file_records import TrustRecord
 from codemode_server.config.loading import Untrusted, load_place
 from codemode_server.config.places import NAME, ConfigFile, in_folder
+from codemode_server.config.settings import json_schema
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.settings import json_schema
-from codemode_server.text import escaped
+from codemode_server.support.text import escaped
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def _warnings_of_rules(loaded: LoadedSettings) -> Sequence[str]:
     """Of rules that match no tool as of the last run, too; the state folder of an untrusted file is not opened."""
     if not loaded.settings.permissions.rules:
         return ()
-    from codemode_server.gateway.policy.explanation import rules_by_spelling, rules_without_tools
+    from codemode_server.calls.policy.explanation import rules_by_spelling, rules_without_tools
     from codemode_server.records.known_tools import KnownTools
 
     unmatched: list[str] = []

@@ -15,7 +15,7 @@ from codemode_server.config.file_edits import NotEditable
 from codemode_server.config.hosts import HOSTS, HostPlace, System
 from codemode_server.config.loading import locate
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.text import escaped
+from codemode_server.support.text import escaped
 
 _RELOAD = {
     "vscode": "VS Code asks whether to start it: look at the MCP servers in its Extensions view",

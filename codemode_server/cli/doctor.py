@@ -11,13 +11,13 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.cli.terminal import announce, load_with_warnings, show
+from codemode_server.config.settings import GuardrailSettings, PrivacySettings, Settings
 from codemode_server.domain.errors import SettingsError
-from codemode_server.extras import missing_privacy
-from codemode_server.guardrails.loading import load_guardrails
+from codemode_server.features.guardrails.loading import load_guardrails
 from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, candidates, demand
 from codemode_server.search.vector_ranker import SearchDiagnosis, diagnose
-from codemode_server.settings import GuardrailSettings, PrivacySettings, Settings
-from codemode_server.text import escaped
+from codemode_server.support.extras import missing_privacy
+from codemode_server.support.text import escaped
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -35,16 +35,16 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.history import CallRetry
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.first_listing import state_folder
-from codemode_server.private_files import open_private
+from codemode_server.features.privacy.token_reveals import TokenReveals, revealed_line
 from codemode_server.records.executions import Records, stored_records
-from codemode_server.records.token_reveals import TokenReveals, revealed_line
-from codemode_server.redaction import payload
+from codemode_server.startup.last_run import state_folder
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.text import clean_line, one_line
+from codemode_server.support.private_files import open_private
+from codemode_server.support.redaction import payload
+from codemode_server.support.text import clean_line, one_line
 
 _POLL_SECONDS = 0.3
 _MAX_LINE_CHARACTERS = 400

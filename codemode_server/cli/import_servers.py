@@ -27,7 +27,7 @@ from codemode_server.config.places import read_regular
 from codemode_server.config.saving import EditedFile
 from codemode_server.config.secrecy import looks_secret
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.text import legible, one_line
+from codemode_server.support.text import legible, one_line
 
 _FILE = re.compile(r"[/\\]|\.(?:jsonc?|toml|ya?ml)$")
 """Matches words that mean a file. A bare word never is one: the current folder may have a file of any name."""

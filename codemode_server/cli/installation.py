@@ -13,16 +13,16 @@ from pathlib import Path
 import platformdirs
 
 from codemode_server.cli.arguments import config_file, count
+from codemode_server.cli.logs import FILE_NAME, FOLDER_NAME, OLD_FILES
 from codemode_server.cli.terminal import configuration, show
 from codemode_server.config import load, locate, saving
 from codemode_server.config.hosts import HOSTS, System
 from codemode_server.config.places import ConfigFile, user_file
+from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import SettingsError
-from codemode_server.first_listing import state_folder
-from codemode_server.logs import FILE_NAME, FOLDER_NAME, OLD_FILES
-from codemode_server.private_files import data_folder, open_private
-from codemode_server.settings import Settings
-from codemode_server.text import escaped
+from codemode_server.startup.last_run import state_folder
+from codemode_server.support.private_files import data_folder, open_private
+from codemode_server.support.text import escaped
 
 _LINES = 50
 _NEXT = """

@@ -17,15 +17,15 @@ from codemode_server.cli.terminal import announce, configuration, show
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.problems import no_server, printable
+from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.first_listing import sign_ins
-from codemode_server.settings import ServerSettings
-from codemode_server.text import escaped
+from codemode_server.features.pages.browser import Browser
+from codemode_server.startup.last_run import sign_ins
+from codemode_server.support.text import escaped
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings, is_scope
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener
 from codemode_server.upstreams.auth.sign_ins import signs_in
 from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable
-from codemode_server.web.browser import Browser
 
 _WAIT_S = 300.0
 _MAX_PASTED_BYTES = 64 * 2**10

@@ -13,8 +13,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from codemode_server.cli.terminal import announce, configuration, show
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.records.known_tools import KnownTools, arguments_of
-from codemode_server.setting_types import RuleEffect, Section
-from codemode_server.text import counted, one_line
+from codemode_server.support.setting_types import RuleEffect, Section
+from codemode_server.support.text import counted, one_line
 
 _MAX_CHARACTERS = 200
 

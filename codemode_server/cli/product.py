@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from codemode_server import logs
 from codemode_server.app import App
+from codemode_server.cli import logs
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.errors import CodemodeError
@@ -19,7 +19,7 @@ from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.executions.execution import Execution
-from codemode_server.front.blocks import program_answer
+from codemode_server.mcp_server.blocks import program_answer
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ import sys
 from codemode_server.cli.terminal import configuration, show, table
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError, SecretUnavailable
-from codemode_server.first_listing import state_folder
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from codemode_server.secrets.keyring_store import open_store
 from codemode_server.secrets.references import Reference
@@ -21,7 +20,8 @@ from codemode_server.secrets.store import (
     remedy,
     stamp_file,
 )
-from codemode_server.text import escaped
+from codemode_server.startup.last_run import state_folder
+from codemode_server.support.text import escaped
 
 _VALUES = "a value is never an argument: other users of this machine, and the shell's history, would show it"
 

@@ -7,7 +7,7 @@ import sys
 from typing import NoReturn
 
 from codemode_server.cli.arguments import config_file
-from codemode_server.serve import serve
+from codemode_server.startup.serve import serve
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,10 +16,10 @@ from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.host_entries import entry_of
 from codemode_server.config.host_reading import FoundServer
 from codemode_server.config.import_plan import plan
+from codemode_server.config.settings import SERVER_NAME
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.settings import SERVER_NAME
-from codemode_server.text import one_line
+from codemode_server.support.text import one_line
 
 _MAX_CHARACTERS = 120
 

@@ -13,8 +13,9 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.app import App
+from codemode_server.calls.policy.explanation import rules_without_tools
 from codemode_server.catalog.catalog import Server
-from codemode_server.cli import stats, workspace
+from codemode_server.cli import workspace
 from codemode_server.cli.arguments import add_wait
 from codemode_server.cli.doctor import examine_sandbox
 from codemode_server.cli.edited_config import only
@@ -24,13 +25,13 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.problems import no_server
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
-from codemode_server.front.direct_tools import direct_definitions, direct_tools
-from codemode_server.gateway.policy.explanation import rules_without_tools
-from codemode_server.gateway.policy.tool_definitions import REVIEW
+from codemode_server.features.changed_tools.tool_definitions import REVIEW
+from codemode_server.features.direct_tools.tools import direct_definitions, direct_tools
+from codemode_server.features.savings import commands as stats
 from codemode_server.search.vector_ranker import diagnose
 from codemode_server.secrets.store import notify, retry_file
-from codemode_server.text import one_line
-from codemode_server.tokens import estimate_tokens
+from codemode_server.support.text import one_line
+from codemode_server.support.tokens import estimate_tokens
 
 _MAX_CELL_CHARACTERS = 200
 _MAX_DIRECT = 30

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TextIO
 
-from codemode_server import logs
+from codemode_server.cli import logs
 from codemode_server.cli.arguments import config_file
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.text import escaped_lines
+from codemode_server.support.text import escaped_lines
 
 HOW_TO_ADD = "`codemode-server import` takes over those of your hosts, `codemode-server add` adds one"
 _NO_TERMINAL = (

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from codemode_server.cli.terminal import announce, configuration, show
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.principals import principal_id
-from codemode_server.first_listing import state_folder
-from codemode_server.front.auth.access_tokens import AccessTokens, TokenRecord
-from codemode_server.privacy_settings import seconds_of
-from codemode_server.text import one_line
+from codemode_server.features.privacy.settings import seconds_of
+from codemode_server.mcp_server.auth.access_tokens import AccessTokens, TokenRecord
+from codemode_server.startup.last_run import state_folder
+from codemode_server.support.text import one_line
 
 _MAX_S = 3_650 * 86_400
 

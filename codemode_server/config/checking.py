@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from codemode_server.config.document import Node
 from codemode_server.config.problems import Problem, Problems, joined, nearest
-from codemode_server.settings import Settings
+from codemode_server.config.settings import Settings
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 

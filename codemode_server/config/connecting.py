@@ -21,9 +21,9 @@ from codemode_server.config.hosts import HostPlace, KnownHost
 from codemode_server.config.import_plan import settings_of
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.places import with_home
-from codemode_server.extras import Installer, installer
-from codemode_server.settings import ServerSettings, ToolFilter
-from codemode_server.text import escaped, one_line
+from codemode_server.config.settings import ServerSettings, ToolFilter
+from codemode_server.support.extras import Installer, installer
+from codemode_server.support.text import escaped, one_line
 
 NAME = "codemode"
 _COMMAND = "codemode-server"

@@ -9,19 +9,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from codemode_server.calls.policy.settings import GROUP
 from codemode_server.config import checking
 from codemode_server.config.document import EMPTY, Node
 from codemode_server.config.expansion import NotExpandable, expand
 from codemode_server.config.places import with_home
 from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.config.secrecy import Secrets, looks_secret
+from codemode_server.config.settings import LangfuseSettings, ServerSettings, Settings, is_folder
 from codemode_server.domain.errors import SettingsError
 from codemode_server.domain.principals import PRINCIPAL_VARIABLE, principal_id
-from codemode_server.permission_settings import GROUP
-from codemode_server.private_files import data_folder
 from codemode_server.secrets.commands import words_of
 from codemode_server.secrets.references import Reference, References, Resolver, Unresolved
-from codemode_server.settings import LangfuseSettings, ServerSettings, Settings, is_folder
+from codemode_server.support.private_files import data_folder
 
 _MAY_BE_SECRET = frozenset({"env", "headers", "args", "url"})
 _OFF = frozenset({"false", "0", "no", "off", "n", "f"})

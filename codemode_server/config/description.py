@@ -19,8 +19,8 @@ from codemode_server.config.document import Node
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.problems import joined, printable
 from codemode_server.config.secrecy import looks_secret, named_arguments
-from codemode_server.redaction import MASK
-from codemode_server.text import escaped
+from codemode_server.support.redaction import MASK
+from codemode_server.support.text import escaped
 
 _MAX_LINE_CHARACTERS = 10_000
 _EXECUTED = frozenset({"command", "args", "cwd", "url", "headers_command"})

@@ -13,7 +13,14 @@ from typing import ClassVar, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from codemode_server.private_files import NotPrivate, data_folder, is_own, open_private, private_folder, replace_private
+from codemode_server.support.private_files import (
+    NotPrivate,
+    data_folder,
+    is_own,
+    open_private,
+    private_folder,
+    replace_private,
+)
 
 Digests: TypeAlias = Mapping[str, str]
 """SHA-256 of each file that was read, by path; empty where there was no such file."""

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from codemode_server.config.places import Change, digest
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.private_files import check_file, replace_private
+from codemode_server.support.private_files import check_file, replace_private
 
 _MAX_COPIES = 1000
 

@@ -20,9 +20,9 @@ from typing import Any, get_args
 from codemode_server.config.file_edits import KeyPath
 from codemode_server.config.hosts import SIGN_IN_SYNONYMS, SYNONYMS, Dialect
 from codemode_server.config.problems import printable
+from codemode_server.config.settings import ServerSettings
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.settings import ServerSettings
 
 _KNOWN = frozenset(name for name, field in ServerSettings.model_fields.items() if not field.exclude)
 _OAUTH = frozenset(get_args(ServerSettings.model_fields["oauth"].annotation)[0].model_fields)

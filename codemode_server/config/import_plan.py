@@ -15,10 +15,10 @@ from codemode_server.config.document import parse
 from codemode_server.config.host_reading import FoundServer
 from codemode_server.config.problems import Problems
 from codemode_server.config.secrecy import NOT_SECRET_WORDS, SCHEME, Secrets, looks_secret, named_arguments
+from codemode_server.config.settings import ServerSettings
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.known_tokens import KNOWN_TOKEN
-from codemode_server.settings import ServerSettings
+from codemode_server.support.known_tokens import KNOWN_TOKEN
 
 _CONNECTION = ("command", "args", "env", "cwd", "url", "transport", "headers", "headers_command")
 _PASSWORD = re.compile(r"(?<=://)([^:/@?#\s]*):([^@/?#\s]+)@")

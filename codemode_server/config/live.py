@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from codemode_server.change_signal import ChangeSignal
+from codemode_server.calls.policy.settings import GROUP
+from codemode_server.config.settings import LimitSettings, Settings
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
-from codemode_server.known_values import KnownValues
-from codemode_server.permission_settings import GROUP
-from codemode_server.redaction import NO_SECRETS, Payloads, Redactor
-from codemode_server.settings import LimitSettings, Settings
+from codemode_server.support.change_signal import ChangeSignal
+from codemode_server.support.known_values import KnownValues
+from codemode_server.support.redaction import NO_SECRETS, Payloads, Redactor
 
 DEFAULT_PRINCIPAL = "default"
 

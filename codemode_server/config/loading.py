@@ -21,12 +21,12 @@ from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.file_records import Digests, TrustRecord, is_trusted
 from codemode_server.config.places import NAME, VARIABLE, ConfigFile, Stamp, read_source, stamp_of
 from codemode_server.config.problems import Problems, printable
+from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import SettingsError
-from codemode_server.private_files import others_may_read
-from codemode_server.redaction import Redactor
 from codemode_server.secrets.references import Reference, Resolver
 from codemode_server.secrets.store import stamp_file
-from codemode_server.settings import Settings
+from codemode_server.support.private_files import others_may_read
+from codemode_server.support.redaction import Redactor
 
 _BEGINS_AS_JSON = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*+\{", re.DOTALL)
 _MAX_PATH_CHARACTERS = 500

@@ -10,7 +10,7 @@ from codemode_server.config.document import EMPTY, Node, plain_data
 from codemode_server.config.host_entries import server_name, translated
 from codemode_server.config.host_reading import restrict_by_file
 from codemode_server.config.problems import Problems, joined, nearest, printable
-from codemode_server.settings import Settings
+from codemode_server.config.settings import Settings
 
 
 def with_mcp_servers(

@@ -11,8 +11,8 @@ from codemode_server.catalog.naming import Kind, name_alone, server_names
 from codemode_server.config import checking
 from codemode_server.config.document import Node
 from codemode_server.config.problems import Problems, nearest, printable
-from codemode_server.settings import Settings
-from codemode_server.text import first_few
+from codemode_server.config.settings import Settings
+from codemode_server.support.text import first_few
 
 _MAX_LISTED = 10
 _GLOB_MARKS = frozenset("*?[")

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from codemode_server.config.document import MAX_BYTES
 from codemode_server.domain.errors import SettingsError
-from codemode_server.file_stamps import FileStamp
+from codemode_server.support.file_stamps import FileStamp
 
 NAME = "upstream.yaml"
 VARIABLE = "CODEMODE_CONFIG"

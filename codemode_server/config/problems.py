@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.text import escaped
+from codemode_server.support.text import escaped
 
 _MAX_SHOWN = 50
 _MAX_NAME = 80

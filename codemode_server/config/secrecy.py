@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from codemode_server.config.settings import ServerSettings
 from codemode_server.secrets.commands import words_of
-from codemode_server.settings import ServerSettings
 
 MIN_LENGTH = 6
 

@@ -23,9 +23,9 @@ from typing import Literal
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Owner, Principal
-from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
 from codemode_server.processes.file_lock import RunFolder, abandoned
 from codemode_server.sandbox.contract import Reply
+from codemode_server.support.private_files import NotPrivate, private_folder, private_subfolder
 
 Kind = Literal["json", "text", "file", "calls"]
 _MAX_DESCRIBED = 64 * 1024

@@ -11,15 +11,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
+from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, Item, NotStored
-from codemode_server.off_loop import run_sized
-from codemode_server.privacy_settings import UnsearchedFiles
-from codemode_server.redaction import Redactor
-from codemode_server.settings import LimitSettings
-from codemode_server.tokens import estimate_tokens
+from codemode_server.features.privacy.settings import UnsearchedFiles
+from codemode_server.support.off_loop import run_sized
+from codemode_server.support.redaction import Redactor
+from codemode_server.support.tokens import estimate_tokens
 from codemode_server.upstreams.file_types import file_type
 
 _MAX_FILES = 64

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import anyio
 
+from codemode_server.calls.results import ResultSummary
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import ArtifactStore, Item, Part, raising_not_stored
-from codemode_server.gateway.results import ResultSummary
-from codemode_server.json_values import json_bytes
-from codemode_server.off_loop import run_large
 from codemode_server.sandbox.contract import Reply
+from codemode_server.support.json_values import json_bytes
+from codemode_server.support.off_loop import run_large
 
 MAX_MEMORY_BYTES = 4 * 2**20
 """Memory of the results that are held for one program, estimated; what exceeds it is written to a file."""

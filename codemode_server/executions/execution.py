@@ -15,8 +15,9 @@ from typing import Any
 
 import anyio
 
-from codemode_server.change_signal import ChangeSignal
+from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.config.live import RequestContext
+from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.input_requests import Feature, InputRequest
@@ -24,11 +25,10 @@ from codemode_server.domain.principals import Owner, Session
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.call_results import CallResults
-from codemode_server.executions.plan_report import PlanReport
 from codemode_server.executions.scheduling import QueuePlace
-from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.features.dry_run.plan_report import PlanReport
 from codemode_server.sandbox.contract import Ending, Limits, Outcome
-from codemode_server.settings import LimitSettings
+from codemode_server.support.change_signal import ChangeSignal
 
 
 @dataclass(slots=True)

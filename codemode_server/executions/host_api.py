@@ -10,16 +10,16 @@ from typing import Any
 
 import anyio.to_thread
 
+from codemode_server.calls.gateway import Gateway
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.errors import ExecutionError, JournalUnavailable, UnknownTool
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.execution import Execution
-from codemode_server.executions.skills.program_skills import ProgramSkills
-from codemode_server.gateway.gateway import Gateway
+from codemode_server.features.skills.program_skills import ProgramSkills
+from codemode_server.features.workflows.compiling import Workflows
 from codemode_server.sandbox.contract import ArgumentForms, Reply
 from codemode_server.search.results import SearchResults
-from codemode_server.workflows.compiling import Workflows
 
 Search = Callable[[str, str, str | None, int, str | None], Awaitable[SearchResults]]
 """Searches by query, detail level, server, limit and effect."""

@@ -9,7 +9,7 @@ from functools import partial
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored
 from codemode_server.executions.execution import Execution
-from codemode_server.off_loop import is_large, run_large, run_sized
+from codemode_server.support.off_loop import is_large, run_large, run_sized
 
 _OF_DRY_RUN = "nor is that of any dry run"
 _LONG = 2_000

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import Span
 
+from codemode_server.calls.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, AuditEvent, AuditEventKind
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.execution import Execution
-from codemode_server.executions.plan_report import PlanReport, plan_report
-from codemode_server.gateway.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, AuditEvent, AuditEventKind
-from codemode_server.off_loop import run_large
-from codemode_server.redaction import Redactor, payload, recorded_text
+from codemode_server.features.dry_run.plan_report import PlanReport, plan_report
+from codemode_server.features.telemetry import spans
 from codemode_server.sandbox.contract import ProgramError
-from codemode_server.telemetry import spans
+from codemode_server.support.off_loop import run_large
+from codemode_server.support.redaction import Redactor, payload, recorded_text
 
 if TYPE_CHECKING:
     from codemode_server.storage.sqlite_audit import SqliteAudit

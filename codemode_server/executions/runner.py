@@ -19,34 +19,34 @@ import anyio
 import anyio.to_thread
 from opentelemetry.trace import Span
 
+from codemode_server.calls.execution_calls import ExecutionCalls
+from codemode_server.calls.gateway import Gateway
+from codemode_server.calls.policy.refusals import ToolRefusals
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import ANY, CallStatus, ResultKey
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable, LimitExceeded, SandboxFailed
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.artifacts import ArtifactStore
-from codemode_server.executions.direct_calls import run_direct_call
 from codemode_server.executions.execution import Execution, Phase
-from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.outcome_artifacts import store_outcome
-from codemode_server.executions.plan_report import without_placeholder_numbers
 from codemode_server.executions.preflight.preflight import CheckContext, Checked
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.scheduling import QueuePlace, Turns
-from codemode_server.executions.session_log import SessionLogs
-from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.executions.workspace import SESSIONS, Workspace, copied
-from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.gateway import Gateway
-from codemode_server.gateway.policy.refusals import ToolRefusals
-from codemode_server.gateway.read_sources import CLOCK_SECONDS, ReadSources
-from codemode_server.off_loop import run_large
+from codemode_server.features.data_flow.read_sources import CLOCK_SECONDS, ReadSources
+from codemode_server.features.direct_tools.runs import run_direct_call
+from codemode_server.features.dry_run.plan_report import without_placeholder_numbers
+from codemode_server.features.guardrails.guarded_programs import ProgramGuard
+from codemode_server.features.session_logs.session_log import SessionLogs
+from codemode_server.features.skills.program_skills import ProgramSkills
+from codemode_server.features.telemetry import spans
 from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.search.usage_store import ToolName
-from codemode_server.telemetry import spans
+from codemode_server.support.off_loop import run_large
 
 logger = logging.getLogger(__name__)
 

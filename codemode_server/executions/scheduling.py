@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.errors import LimitExceeded
 from codemode_server.domain.principals import Owner, Principal, Session
-from codemode_server.settings import LimitSettings
 
 _ACTIVE_SECONDS = 900.0
 """A session that has run nothing for so long has no place reserved for it."""

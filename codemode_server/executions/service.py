@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codemode_server.background_tasks import OwnsTasks
+from codemode_server.calls.events import CallApprovalRequested, CallApprovalSettled, CallEnded, CallEvent
+from codemode_server.calls.execution_calls import ExecutionCalls
+from codemode_server.calls.targets import title_of
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import JournalUnavailable, MetaToolError, SandboxUnavailable
@@ -22,19 +24,17 @@ from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.input_requests import NO_HOST_INPUT, HostInput
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import Effect
-from codemode_server.executions.approvals.question import ProgramTexts
 from codemode_server.executions.artifacts import ArtifactStore, NotStored
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.execution import DirectCall, Execution, limits_of, new_id
 from codemode_server.executions.host_waiting import Suspensions, WaitEnd, host_returns, wait_with_host
-from codemode_server.executions.reopening import RecordedRun, plan_of, recorded, reopened, to_apply
 from codemode_server.executions.runner import ExecutionRunner
-from codemode_server.gateway.events import CallApprovalRequested, CallApprovalSettled, CallEnded, CallEvent
-from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.read_sources import ReadSources
-from codemode_server.gateway.resumed_calls import ResumedCalls
-from codemode_server.gateway.targets import title_of
-from codemode_server.telemetry.metrics import EXECUTION_SECONDS, EXECUTIONS, Metrics
+from codemode_server.features.approvals.question import ProgramTexts
+from codemode_server.features.data_flow.read_sources import ReadSources
+from codemode_server.features.resume.reopening import RecordedRun, plan_of, recorded, reopened, to_apply
+from codemode_server.features.resume.resumed_calls import ResumedCalls
+from codemode_server.features.telemetry.metrics import EXECUTION_SECONDS, EXECUTIONS, Metrics
+from codemode_server.support.background_tasks import OwnsTasks
 
 if TYPE_CHECKING:
     from codemode_server.storage.sqlite_journal import SqliteJournal

@@ -18,12 +18,12 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codemode_server import temporary
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Principal
-from codemode_server.private_files import private_folder, private_subfolder
-from codemode_server.text import clean_line, escaped
-from codemode_server.untrusted_files import FOLDER_FLAGS, Entry, TooManyFiles, walk
+from codemode_server.support import temporary
+from codemode_server.support.private_files import private_folder, private_subfolder
+from codemode_server.support.text import clean_line, escaped
+from codemode_server.support.untrusted_files import FOLDER_FLAGS, Entry, TooManyFiles, walk
 
 _MAX_READ_BYTES = 1 << 20
 _MAX_BYTES_FOR_LINES = 16 << 20

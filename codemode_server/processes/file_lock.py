@@ -19,7 +19,7 @@ from pathlib import Path
 
 from filelock import lock_descriptor
 
-from codemode_server import untrusted_files
+from codemode_server.support import untrusted_files
 
 _POLL_S = 0.05
 _LOCK = "lock"

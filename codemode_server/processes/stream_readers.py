@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Protocol
 
-from codemode_server.off_loop import Pace
+from codemode_server.support.off_loop import Pace
 
 LENGTH = struct.Struct(">I")
 _CHUNK_BYTES = 2**18

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 import anyio.to_thread
 
-from codemode_server.approved_rules import write_rule
+from codemode_server.calls.audit import read_execution
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.config.loading import load_place
@@ -29,21 +29,21 @@ from codemode_server.domain.executions import CallRecord, ExecutionRecord, Execu
 from codemode_server.domain.history import ApprovalWait, CallRetry, CallSummary, HistoryPage, HistoryQuery
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.savings import TokenUsage
-from codemode_server.executions.plan_report import PlanReport, plan_report
 from codemode_server.executions.recording import code_as_configured
-from codemode_server.first_listing import state_folder
-from codemode_server.gateway.audit import read_execution
-from codemode_server.redaction import payload
+from codemode_server.features.approvals.approved_rules import write_rule
+from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals, SqliteCancelRequests
+from codemode_server.features.dry_run.plan_report import PlanReport, plan_report
+from codemode_server.features.savings.sqlite_savings import SqliteSavings
+from codemode_server.startup.last_run import state_folder
 from codemode_server.storage.database import FILE_NAME, Database, unavailable
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals, SqliteCancelRequests
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_history import MAX_CALLS, SqliteHistory
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from codemode_server.storage.sqlite_savings import SqliteSavings
-from codemode_server.tokens import estimate_tokens
+from codemode_server.support.redaction import payload
+from codemode_server.support.tokens import estimate_tokens
 
 _MAX_ERROR_CHARACTERS = 2_000
 _MAX_REASON_CHARACTERS = 500

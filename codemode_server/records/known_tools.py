@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from codemode_server.calls.policy.explanation import Explanation, explain
+from codemode_server.calls.policy.names import Spellings
+from codemode_server.calls.policy.rules import PermissionRules, Subject
+from codemode_server.calls.targets import CallTarget, ResourceTarget, ToolTarget
 from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.catalog.naming import Kind, name_alone
 from codemode_server.config import LoadedSettings
@@ -18,18 +22,14 @@ from codemode_server.domain.errors import CodemodeError, UnknownTool
 from codemode_server.domain.flows import SHARED, Holder, Source, SourceSet
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.first_listing import LastRun, state_folder
-from codemode_server.gateway.policy.explanation import Explanation, explain
-from codemode_server.gateway.policy.flows import FlowRules, flows_to
-from codemode_server.gateway.policy.labels import ToolLabels
-from codemode_server.gateway.policy.names import Spellings
-from codemode_server.gateway.policy.protection import protection_lines
-from codemode_server.gateway.policy.rules import PermissionRules, Subject
-from codemode_server.gateway.targets import CallTarget, ResourceTarget, ToolTarget
-from codemode_server.setting_types import RuleEffect
+from codemode_server.features.data_flow.flows import FlowRules, flows_to
+from codemode_server.features.data_flow.labels import ToolLabels
+from codemode_server.features.data_flow.sqlite_sources import SqliteSources
+from codemode_server.features.privacy.protection import protection_lines
+from codemode_server.startup.last_run import LastRun, state_folder
 from codemode_server.storage.database import FILE_NAME
-from codemode_server.storage.sqlite_sources import SqliteSources
-from codemode_server.text import one_line
+from codemode_server.support.setting_types import RuleEffect
+from codemode_server.support.text import one_line
 
 _MAX_CHARACTERS = 200
 

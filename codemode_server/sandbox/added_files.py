@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codemode_server.text import one_line
-from codemode_server.untrusted_files import (
+from codemode_server.support.text import one_line
+from codemode_server.support.untrusted_files import (
     MIN_ENTRY_BYTES,
     Entry,
     TooManyFiles,

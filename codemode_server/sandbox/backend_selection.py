@@ -9,12 +9,12 @@ from pathlib import Path
 
 import anyio
 
-from codemode_server.background_tasks import OwnsTasks
+from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.contract import SandboxBackend, SandboxCount
 from codemode_server.sandbox.registry import BackendSpec, SandboxSettings, candidates, demand
-from codemode_server.settings import LimitSettings
+from codemode_server.support.background_tasks import OwnsTasks
 
 logger = logging.getLogger(__name__)
 

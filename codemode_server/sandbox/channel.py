@@ -24,13 +24,13 @@ from codemode_server.domain.errors import (
     LimitExceeded,
     ResultTooLarge,
 )
-from codemode_server.json_values import MAX_VALUES, size_as_json
-from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
 from codemode_server.processes.stream_readers import FrameReader, FramingError
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply
 from codemode_server.sandbox.frame_memory import ArgumentRoom, OutgoingFrame, memory_of
+from codemode_server.support.json_values import MAX_VALUES, size_as_json
+from codemode_server.support.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
 
 _MAX_MESSAGE = 20_000
 _ROOM_BYTES = 16 * 2**20

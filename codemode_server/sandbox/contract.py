@@ -19,10 +19,10 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import anyio
 
+from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
-from codemode_server.settings import LimitSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,10 +44,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.json_values import MAX_VALUES, holds_too_many_values, json_bytes, read_json, values_at_most
 from codemode_server.processes.stream_readers import LENGTH, FramingError, framed
 from codemode_server.sandbox.contract import HostApi, Limits, Program, Reply
 from codemode_server.sandbox.frame_memory import memory_of
+from codemode_server.support.json_values import MAX_VALUES, holds_too_many_values, json_bytes, read_json, values_at_most
 
 MAX_DEPTH = 128
 """Maximum nesting of a guest's frame; deeper values could break code that handles them later."""

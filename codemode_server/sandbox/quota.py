@@ -28,7 +28,7 @@ from codemode_server.domain.errors import LimitExceeded
 from codemode_server.sandbox.added_files import Contents, Removed, contents, remove_added
 from codemode_server.sandbox.channel import Channel
 from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
-from codemode_server.untrusted_files import TooManyFiles, used_bytes
+from codemode_server.support.untrusted_files import TooManyFiles, used_bytes
 
 SETTING = "limits.workspace_mb"
 _INTERVAL_SECONDS = 0.1

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from codemode_server.domain.executions import IsolationLevel
-from codemode_server.setting_types import Number, ProblemWithin, Seconds, Section
+from codemode_server.support.setting_types import Number, ProblemWithin, Seconds, Section
 
 if TYPE_CHECKING:
+    from codemode_server.config.settings import LimitSettings
     from codemode_server.sandbox.contract import SandboxBackend
-    from codemode_server.settings import LimitSettings
 
 Announce = Callable[[str], None]
 """Shows the person one line about the current step."""

@@ -23,7 +23,7 @@ from codemode_server.search.ranking import Scored
 from codemode_server.search.relevance import above_threshold, unmet_subqueries
 from codemode_server.search.results import DetailLevel, SearchResult, SearchResults
 from codemode_server.search.words import stems
-from codemode_server.text import first_few
+from codemode_server.support.text import first_few
 
 _RANKED_BEYOND = 20
 """Extra results that are ranked beyond the limit, since some will be merged."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.search.documents import Findable
 from codemode_server.search.words import stems
-from codemode_server.text import counted, first_few
+from codemode_server.support.text import counted, first_few
 
 _EVERYTHING = frozenset(stems("tool everything anything"))
 _KINDS = frozenset(

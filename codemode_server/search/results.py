@@ -22,7 +22,7 @@ from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.search.documents import Findable
 from codemode_server.search.matching_resources import resource_json, resource_line
 from codemode_server.search.signatures import brief_signature, parameter_classes, result_fields
-from codemode_server.text import first_few
+from codemode_server.support.text import first_few
 
 DetailLevel = Literal["name_only", "with_description", "full", "scaffold"]
 _ALSO_SHOWN = 10

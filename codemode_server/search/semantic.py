@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codemode_server.config.settings import SearchSettings, is_folder
 from codemode_server.domain.errors import EncoderFailed, EncoderMissing
-from codemode_server.extras import install_command
 from codemode_server.processes.child_process import kill_group, start_blocking
 from codemode_server.search.vectors import EncoderBusy, Vectors
-from codemode_server.settings import SearchSettings, is_folder
-from codemode_server.text import clean_line
+from codemode_server.support.extras import install_command
+from codemode_server.support.text import clean_line
 
 if TYPE_CHECKING:
     from codemode_server.storage.vector_store import SqliteVectorCache

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import Parameter
-from codemode_server.field_names import is_declared_name
-from codemode_server.text import joined_within
+from codemode_server.support.field_names import is_declared_name
+from codemode_server.support.text import joined_within
 
 _MAX_REQUIRED_CHARACTERS = 600
 _MAX_TYPE_CHARACTERS = 70

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from codemode_server.config.settings import SearchSettings
 from codemode_server.domain.errors import CodemodeError, EncoderFailed, EncoderMissing
 from codemode_server.search.lexical import LexicalIndex
 from codemode_server.search.semantic import SemanticEncoder
 from codemode_server.search.static import StaticEncoder
 from codemode_server.search.vectors import Encoder, EncoderBusy, VectorIndex
-from codemode_server.settings import SearchSettings
 
 if TYPE_CHECKING:
     from codemode_server.storage.vector_store import SqliteVectorCache

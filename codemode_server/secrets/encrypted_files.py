@@ -18,8 +18,10 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from codemode_server.domain.errors import SecretUnavailable
-from codemode_server.private_cipher import PrivateCipher, ValueUnreadable
-from codemode_server.private_files import (
+from codemode_server.processes.file_lock import held
+from codemode_server.secrets.store import FOLDER, MAX_VALUE_BYTES, encoded, remedy
+from codemode_server.support.private_cipher import PrivateCipher, ValueUnreadable
+from codemode_server.support.private_files import (
     UNFINISHED,
     NotPrivate,
     open_private,
@@ -28,8 +30,6 @@ from codemode_server.private_files import (
     replace_private,
     sync_folder,
 )
-from codemode_server.processes.file_lock import held
-from codemode_server.secrets.store import FOLDER, MAX_VALUE_BYTES, encoded, remedy
 
 KEY = "secrets.key"
 _VALUE, _LOCK, _MARK = "value.", "lock.", "keyring."

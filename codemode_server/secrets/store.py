@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from codemode_server.domain.errors import SecretUnavailable
-from codemode_server.private_files import data_folder, private_folder, replace_private
+from codemode_server.support.private_files import data_folder, private_folder, replace_private
 
 FOLDER = "secrets"
 """The folder of secrets in the state folder."""

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.private_files import NotPrivate, check_file, open_private, private_folder
 from codemode_server.processes.file_lock import held
 from codemode_server.storage.schema import SCHEMA, VERSION
+from codemode_server.support.private_files import NotPrivate, check_file, open_private, private_folder
 
 logger = logging.getLogger(__name__)
 

@@ -14,15 +14,15 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import INTERRUPTED, ExecutionStatus
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.gateway.audit import AuditEvent, AuditEventKind
-from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
 from codemode_server.processes.file_lock import RunFolder, abandoned
 from codemode_server.storage.database import Database
 from codemode_server.storage.sqlite_audit import append_values, values_of
+from codemode_server.support.private_files import NotPrivate, private_folder, private_subfolder
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.private_cipher import PrivateCipher
+from codemode_server.support.private_cipher import PrivateCipher
 
 KEY_NAME = "journal.key"
 EXECUTION_COLUMNS = (

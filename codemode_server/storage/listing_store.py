@@ -10,10 +10,10 @@ import sqlite3
 import time
 
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.off_loop import run_large
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.support.off_loop import run_large
 from codemode_server.upstreams.cache import CachedListing
 
 logger = logging.getLogger(__name__)

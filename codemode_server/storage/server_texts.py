@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable
 
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.private_cipher import PrivateCipher, ValueUnreadable
+from codemode_server.support.private_cipher import PrivateCipher, ValueUnreadable
 
 logger = logging.getLogger(__name__)
 

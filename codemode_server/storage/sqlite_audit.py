@@ -15,10 +15,10 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from codemode_server.calls.audit import AuditEvent, AuditEventKind, AuditRow
 from codemode_server.domain.errors import AuditUnavailable, JournalUnavailable
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
 

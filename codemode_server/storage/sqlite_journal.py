@@ -28,9 +28,6 @@ from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.json_values import json_bytes
-from codemode_server.off_loop import is_large, run_large
-from codemode_server.private_cipher import ValueUnreadable
 from codemode_server.storage.database import placeholders
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
@@ -41,6 +38,9 @@ from codemode_server.storage.journal_values import (
     to_decision,
     to_record,
 )
+from codemode_server.support.json_values import json_bytes
+from codemode_server.support.off_loop import is_large, run_large
+from codemode_server.support.private_cipher import ValueUnreadable
 
 _MAX_NAME_CHARACTERS = 1_000
 """Longest stored name of a server or tool, and longest reason."""

@@ -19,12 +19,12 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.private_files import NotPrivate
-from codemode_server.storage import sqlite_savings
+from codemode_server.features.privacy.sqlite_tokens import delete_forgotten_tokens
+from codemode_server.features.savings import sqlite_savings
 from codemode_server.storage.database import Database, placeholders
 from codemode_server.storage.interrupted import Ownership, settle_interrupted
 from codemode_server.storage.sqlite_audit import delete_audit_rows
-from codemode_server.storage.sqlite_tokens import delete_forgotten_tokens
+from codemode_server.support.private_files import NotPrivate
 
 logger = logging.getLogger(__name__)
 _PROBLEMS = (JournalUnavailable, NotPrivate, OSError)

@@ -20,10 +20,10 @@ import anyio
 import httpx2
 from anyio.abc import ObjectReceiveStream
 
-from codemode_server.change_signal import ChangeSignal
-from codemode_server.json_values import is_nested_deeper
-from codemode_server.off_loop import LARGE_BYTES, Pace, read_large
 from codemode_server.processes.stream_readers import BoundedBytes
+from codemode_server.support.change_signal import ChangeSignal
+from codemode_server.support.json_values import is_nested_deeper
+from codemode_server.support.off_loop import LARGE_BYTES, Pace, read_large
 from codemode_server.upstreams._messages import (
     Unread,
     dropped,

@@ -9,10 +9,10 @@ from functools import partial
 import anyio
 
 from codemode_server.config.live import LiveConfig
+from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.input_requests import Feature
 from codemode_server.processes.orphan_reaper import Reaper
-from codemode_server.redaction import Redactor
-from codemode_server.settings import ServerSettings
+from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
 from codemode_server.upstreams.auth.command_headers import CommandHeaders
 from codemode_server.upstreams.auth.sign_ins import SignIns

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import AnswerLost, CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
-from codemode_server.off_loop import LARGE_BYTES
-from codemode_server.redaction import Redactor
+from codemode_server.support.off_loop import LARGE_BYTES
+from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams._link import is_broken_off, is_end
 from codemode_server.upstreams._listings import LIST_IS
 from codemode_server.upstreams._messages import NO_MESSAGE, NOT_TAKEN, TOO_DEEP, TOO_LARGE, UNREADABLE

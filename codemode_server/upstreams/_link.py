@@ -17,7 +17,7 @@ import anyio
 from codemode_server.domain.ids import JsonSchema
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.off_loop import run_sized
+from codemode_server.support.off_loop import run_sized
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

@@ -17,9 +17,9 @@ from codemode_server.domain.definitions import canonical_text, digest_of
 from codemode_server.domain.ids import JsonSchema
 from codemode_server.domain.resources import PromptArgument, PromptDefinition, ResourceDefinition
 from codemode_server.domain.tools import Effect, ToolDefinition
-from codemode_server.json_values import MAX_VALUES
-from codemode_server.redaction import NO_SECRETS, Redactor
-from codemode_server.text import clean, clean_line, first_lines
+from codemode_server.support.json_values import MAX_VALUES
+from codemode_server.support.redaction import NO_SECRETS, Redactor
+from codemode_server.support.text import clean, clean_line, first_lines
 from codemode_server.upstreams._link import Answer, Link, is_end
 from codemode_server.upstreams._messages import NOT_TAKEN
 from codemode_server.upstreams.repairs import as_flag, as_object, as_text, entries, input_schema, schema

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from codemode_server.json_values import (
+from codemode_server.support.json_values import (
     MAX_VALUES,
     holds_surrogate_escapes,
     holds_too_many_values,
     is_nested_deeper,
     replace_lone_surrogates,
 )
-from codemode_server.off_loop import LARGE_BYTES, is_large
+from codemode_server.support.off_loop import LARGE_BYTES, is_large
 
 if TYPE_CHECKING:
     from mcp_types import JSONRPCError, JSONRPCMessage

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
+from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.errors import (
     CallTimedOut,
@@ -27,7 +28,6 @@ from codemode_server.domain.errors import (
     UpstreamUnavailable,
 )
 from codemode_server.domain.input_requests import Feature, InputProvider, InputRefused, InputRequest
-from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._connection_deps import ConnectionDeps
 from codemode_server.upstreams._failures import SessionExpired, call_error, outcome_unknown, required_addresses
 from codemode_server.upstreams._link import Answer, Link, is_end

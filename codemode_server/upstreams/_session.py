@@ -25,7 +25,7 @@ from opentelemetry import propagate
 from pydantic import TypeAdapter, ValidationError
 
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
-from codemode_server.off_loop import is_large
+from codemode_server.support.off_loop import is_large
 from codemode_server.upstreams._link import Answer
 from codemode_server.upstreams.repairs import handshake
 

@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol
 
+from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.resources import PromptArgument, PromptDefinition, ResourceDefinition
 from codemode_server.domain.tools import Effect, ToolDefinition
-from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.transports.registry import transport_of
 
 _FORMAT = 2

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 from anyio.abc import TaskStatus
 
-from codemode_server.change_signal import ChangeSignal
+from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import DecisionOutdated, SignInRequired, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import EFFECTS_OF_SETTINGS, ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.redaction import Redactor
-from codemode_server.settings import ServerSettings
+from codemode_server.support.change_signal import ChangeSignal
+from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
 from codemode_server.upstreams._failures import first_cause, why_not_connected, why_not_ready
 from codemode_server.upstreams._link import Link

@@ -10,17 +10,17 @@ from typing import Any
 
 import anyio
 
-from codemode_server.background_tasks import OwnsTasks
-from codemode_server.change_signal import ChangeSignal
 from codemode_server.config.live import LiveConfig
+from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import UnknownTool, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import ANY_FORM, ResultForm, UpstreamListing, UpstreamState
 from codemode_server.processes.orphan_reaper import Reaper
-from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Reply
-from codemode_server.settings import ServerSettings
+from codemode_server.support.background_tasks import OwnsTasks
+from codemode_server.support.change_signal import ChangeSignal
+from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
 from codemode_server.upstreams.auth.sign_ins import Show, SignIns
 from codemode_server.upstreams.cache import ListingCache

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 import anyio
 from anyio.abc import TaskGroup
 
+from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import UpstreamUnavailable
 from codemode_server.domain.principals import Principal
-from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._connection_deps import ConnectionDeps
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.sign_ins import SignIns, signs_in

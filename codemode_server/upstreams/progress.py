@@ -9,7 +9,7 @@ from typing import Literal
 
 from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.input_requests import InputProvider
-from codemode_server.redaction import Redactor
+from codemode_server.support.redaction import Redactor
 
 MAX_MESSAGE_CHARACTERS = 1_000
 _MAX_READ_CHARACTERS = 100_000

@@ -33,9 +33,9 @@ from typing import Any
 from codemode_server.domain.errors import ResultTooLarge, ToolFailed
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import ANY_FORM, ResultForm
-from codemode_server.json_values import MAX_VALUES, is_nested_deeper, values_in
-from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.contract import Reply
+from codemode_server.support.json_values import MAX_VALUES, is_nested_deeper, values_in
+from codemode_server.support.redaction import NO_SECRETS, Redactor
 from codemode_server.upstreams._embedded import embedded_files
 from codemode_server.upstreams._messages import MAX_VALUE_DEPTH
 from codemode_server.upstreams.file_types import type_of_base64

@@ -23,7 +23,7 @@ from typing import Any
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import ResultForm
-from codemode_server.json_values import MAX_VALUES, holds_too_many_values, is_nested_deeper
+from codemode_server.support.json_values import MAX_VALUES, holds_too_many_values, is_nested_deeper
 from codemode_server.upstreams._messages import MAX_VALUE_DEPTH, without_surrogates
 
 _REPR_CHARACTERS = 2 * 2**20

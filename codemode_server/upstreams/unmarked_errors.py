@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.redaction import NO_SECRETS, Redactor
-from codemode_server.text import clean_line
+from codemode_server.support.redaction import NO_SECRETS, Redactor
+from codemode_server.support.text import clean_line
 
 _MAX_CHARACTERS = 500
 _MAX_LINES = 3

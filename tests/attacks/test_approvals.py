@@ -15,9 +15,9 @@ import pytest
 import pytest_asyncio
 
 from codemode_server.app import App
+from codemode_server.calls.execution_calls import MAX_OPEN_QUESTIONS
 from codemode_server.config import load
-from codemode_server.executions.approvals.approver import MAX_REFUSALS
-from codemode_server.gateway.execution_calls import MAX_OPEN_QUESTIONS
+from codemode_server.features.approvals.approver import MAX_REFUSALS
 from tests.attacks.kit import RAW
 from tests.behaviour.person import choosing
 from tests.behaviour.product import PLAIN, configuration, for_all, office
@@ -79,7 +79,7 @@ EVASIONS = {
     "a function of the runtime": tries(
         "import codemode; [getattr(codemode, it)() for it in dir(codemode) if 'appr' in it or 'answer' in it]",
         "from codemode import approve",
-        "from codemode_server.executions.approvals import approver",
+        "from codemode_server.features.approvals import approver",
     ),
     "a name that it computes": "from servers import github\ngetattr(github, '_'.join(['create', 'issue']))"
     + CALL.removeprefix("create_issue"),

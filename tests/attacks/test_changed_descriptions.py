@@ -14,8 +14,8 @@ from mcp import Client
 
 from codemode_server.cli import run
 from codemode_server.config import load
-from codemode_server.first_listing import LastRun
-from codemode_server.gateway.policy.visible_listings import HIDDEN
+from codemode_server.features.changed_tools.visible_listings import HIDDEN
+from codemode_server.startup.last_run import LastRun
 from tests.behaviour.product import Host
 from tests.behaviour.test_changed_tools import Changing, settled
 

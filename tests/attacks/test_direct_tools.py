@@ -12,8 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.front.direct_schema import MAX_CHARACTERS, UnfitSchema, safe_schema
-from codemode_server.redaction import NO_SECRETS, Redactor
+from codemode_server.features.direct_tools.schema import MAX_CHARACTERS, UnfitSchema, safe_schema
+from codemode_server.support.redaction import NO_SECRETS, Redactor
 from tests.behaviour.product import PLAIN, Host, configuration, in_memory, opened
 from tests.fork_server import small_upstream
 

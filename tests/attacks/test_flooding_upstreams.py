@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
 from codemode_server.domain.tools import UpstreamState
-from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.pool import UpstreamPool
 from codemode_server.upstreams.progress import CallProgress
 from tests.upstreams.kit import Kit

@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 
 from codemode_server.app import App
-from codemode_server.settings import PermissionSettings
+from codemode_server.config.settings import PermissionSettings
 from tests.attacks.kit import RAW
 from tests.behaviour import sessions
 from tests.behaviour.product import configuration, for_all, over_stdio

@@ -21,12 +21,12 @@ import pytest
 
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import PrincipalId
-from codemode_server.front.auth import issuer_keys
-from codemode_server.front.auth.access_tokens import FILE_NAME, AccessTokens
-from codemode_server.front.auth.authenticator import Authenticator
-from codemode_server.front.auth.issuer_keys import IssuerKeys
-from codemode_server.front.auth.oidc import MAX_TOKEN_CHARACTERS, OidcVerifier
-from codemode_server.http_settings import OidcSettings
+from codemode_server.mcp_server.auth import issuer_keys
+from codemode_server.mcp_server.auth.access_tokens import FILE_NAME, AccessTokens
+from codemode_server.mcp_server.auth.authenticator import Authenticator
+from codemode_server.mcp_server.auth.issuer_keys import IssuerKeys
+from codemode_server.mcp_server.auth.oidc import MAX_TOKEN_CHARACTERS, OidcVerifier
+from codemode_server.mcp_server.http_settings import OidcSettings
 from tests.attacks.issuer import AUDIENCE, Issuer, issuing, rsa_key
 
 ALICE = PrincipalId("alice")

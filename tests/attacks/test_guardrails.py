@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from codemode_server.guardrails import Block, GuardedCall, GuardedResult, Guardrail, Pass
+from codemode_server.features.guardrails import Block, GuardedCall, GuardedResult, Guardrail, Pass
 from tests.behaviour.product import PLAIN, configuration, in_memory
 
 DOMAINS = {"use": "domains", "settings": {"allow": ["good.example"]}}

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.front import http_token
+from codemode_server.mcp_server import http_token
 from tests.attacks.kit import arrived, hostile
 from tests.behaviour.product import configuration, in_memory
 from tests.hosts.kit import Served, http_host, serving

@@ -14,10 +14,10 @@ from typing import Any
 import anyio
 import pytest
 
+from codemode_server.calls.call_input import MAX_REQUESTS_OF_CALL
+from codemode_server.calls.forwarded_input import checked_url, forwarded_request, returned_answer
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
-from codemode_server.gateway.call_input import MAX_REQUESTS_OF_CALL
-from codemode_server.gateway.forwarded_input import checked_url, forwarded_request, returned_answer
-from codemode_server.redaction import NO_SECRETS, Redactor
+from codemode_server.support.redaction import NO_SECRETS, Redactor
 from codemode_server.upstreams._requests import CallInFlight, call_asking
 from tests.behaviour.person import Person
 from tests.behaviour.product import configuration, in_memory

@@ -22,8 +22,8 @@ from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Allow
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.tools import ToolDefinition
+from codemode_server.features.pages.server_pages import key_of
 from codemode_server.storage.database import FILE_NAME
-from codemode_server.web.server_pages import key_of
 from tests.behaviour.product import configuration
 from tests.cli.pseudo_terminal import without_terminal
 from tests.web.pages import OTHER, OWN, PROGRAM, TRIAGE, Call, Pages, State, pages, question

@@ -23,7 +23,7 @@ import pytest
 from mcp.types import ElicitRequestParams, ElicitResult
 
 from codemode_server.domain.ids import PrincipalId
-from codemode_server.front.auth.access_tokens import AccessTokens
+from codemode_server.mcp_server.auth.access_tokens import AccessTokens
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from codemode_server.upstreams.auth.tokens import SignIn
 from tests.answering import served

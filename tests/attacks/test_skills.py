@@ -21,8 +21,8 @@ import pytest_asyncio
 
 from codemode_server.app import App
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.executions.skills.rules import MAX_BYTES
-from codemode_server.executions.skills.store import MAX_PROPOSALS_OF_SESSION, SavedSkill
+from codemode_server.features.skills.rules import MAX_BYTES
+from codemode_server.features.skills.store import MAX_PROPOSALS_OF_SESSION, SavedSkill
 from tests.behaviour.product import configuration, for_all, office
 from tests.behaviour.sessions import Person, product
 

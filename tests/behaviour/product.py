@@ -16,9 +16,9 @@ from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult
 
 from codemode_server.app import App
+from codemode_server.calls.audit import AuditEvent
 from codemode_server.config import load
 from codemode_server.domain.approvals import Approval, ApprovalAnswer
-from codemode_server.gateway.audit import AuditEvent
 from tests import fork_server
 
 UPSTREAMS = Path(__file__).parent.parent / "example_servers"

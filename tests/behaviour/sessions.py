@@ -17,7 +17,7 @@ from codemode_server.config.live import RequestContext
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.execution import Execution
-from codemode_server.executions.skills.store import SkillStore
+from codemode_server.features.skills.store import SkillStore
 
 _NUMBERS = itertools.count(1)
 

@@ -14,6 +14,7 @@ import anyio
 import httpx2
 import pytest
 
+from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.approvals import Approval, ApprovalId, Question
 from codemode_server.domain.calls import CallKey
@@ -21,8 +22,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.input_requests import Feature, InputRequest
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import Effect
-from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.web.page_channel import PageChannel
+from codemode_server.features.pages.page_channel import PageChannel
 
 from .product import configuration, in_memory, office
 

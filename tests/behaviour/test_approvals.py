@@ -18,11 +18,11 @@ import pytest_asyncio
 from mcp import Client
 
 from codemode_server.app import App
-from codemode_server.cli import approvals
+from codemode_server.calls.execution_calls import MAX_OPEN_QUESTIONS
 from codemode_server.cli import run as main
 from codemode_server.config import load
-from codemode_server.front.server import FrontServer
-from codemode_server.gateway.execution_calls import MAX_OPEN_QUESTIONS
+from codemode_server.features.approvals import commands as approvals
+from codemode_server.mcp_server.server import FrontServer
 
 from .person import Person, choosing
 from .product import Host, Product, configuration, for_all, office

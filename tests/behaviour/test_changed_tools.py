@@ -18,8 +18,8 @@ from mcp import Client
 from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.domain.definitions import waiting
+from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.server_texts import ServerTexts
-from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from tests import fork_server
 
 from .person import Person

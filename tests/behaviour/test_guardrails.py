@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.guardrails import (
+from codemode_server.features.guardrails import (
     Ask,
     Block,
     Change,

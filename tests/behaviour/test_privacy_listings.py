@@ -20,7 +20,7 @@ import pytest
 import pytest_asyncio
 
 from codemode_server.config import load
-from codemode_server.first_listing import LastRun
+from codemode_server.startup.last_run import LastRun
 from codemode_server.storage.database import FILE_NAME
 
 from .person import Person

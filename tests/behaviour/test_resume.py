@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer
-from codemode_server.gateway.answer_order import AnswerOrder
+from codemode_server.features.resume.answer_order import AnswerOrder
 
 from .product import UPSTREAMS, Answer, Product, configuration, for_all, opened
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from codemode_server.domain.tools import definition_text
-from codemode_server.tokens import estimate_tokens
+from codemode_server.support.tokens import estimate_tokens
 from tests.behaviour.product import Product, configuration, opened
 from tests.vocabulary import tokens_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from codemode_server.catalog.summaries import first_sentence
 from codemode_server.catalog.untrusted import literal, one_line
-from codemode_server.text import clean
+from codemode_server.support.text import clean
 
 HOSTILE = [
     'ends with a quote"',

@@ -14,16 +14,17 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from codemode_server.cli import approvals, run
+from codemode_server.cli import run
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalId, Question
 from codemode_server.domain.calls import CallKey
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import line_with_value
 from codemode_server.domain.tools import Effect
+from codemode_server.features.approvals import commands as approvals
+from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from tests.behaviour.product import configuration
 
 from .pseudo_terminal import without_terminal

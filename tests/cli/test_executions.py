@@ -19,8 +19,7 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
-from codemode_server import logs
-from codemode_server.cli import run
+from codemode_server.cli import logs, run
 from codemode_server.config import load
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.approvals import ApprovalAnswer

@@ -16,11 +16,11 @@ from codemode_server.config import load
 from codemode_server.config.live import local_principal
 from codemode_server.domain.flows import WORKSPACE, Source
 from codemode_server.domain.tools import Effect, ToolDefinition
+from codemode_server.features.data_flow.sqlite_sources import SqliteSources
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
 from codemode_server.storage.server_texts import ServerTexts
-from codemode_server.storage.sqlite_sources import SqliteSources
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 
 TOOLS = (

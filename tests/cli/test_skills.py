@@ -10,13 +10,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codemode_server.cli import run, skills
+from codemode_server.calls.audit import AuditEvent, AuditEventKind
+from codemode_server.cli import run
 from codemode_server.domain.flows import Source
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.executions.skills.rules import BY_NAME, facts_of
-from codemode_server.executions.skills.store import SavedSkill, SkillStore
-from codemode_server.gateway.audit import AuditEvent, AuditEventKind
+from codemode_server.features.skills import commands as skills
+from codemode_server.features.skills.rules import BY_NAME, facts_of
+from codemode_server.features.skills.store import SavedSkill, SkillStore
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from codemode_server.cli import run, stats
+from codemode_server.cli import run
 from codemode_server.config import load
+from codemode_server.features.savings import commands as stats
 from tests.behaviour.product import configuration
 from tests.web.pages import State
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.cli import run
-from codemode_server.front.auth.access_tokens import AccessTokens
+from codemode_server.mcp_server.auth.access_tokens import AccessTokens
 from tests.behaviour.product import configuration
 
 

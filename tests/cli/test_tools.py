@@ -17,8 +17,8 @@ import pytest_asyncio
 from codemode_server.cli import run
 from codemode_server.cli.status import report
 from codemode_server.config import load
-from codemode_server.records.tool_reviews import StoredTools
-from codemode_server.settings import ToolFilter
+from codemode_server.config.settings import ToolFilter
+from codemode_server.features.changed_tools.tool_reviews import StoredTools
 from tests.behaviour.product import for_all
 from tests.behaviour.test_changed_tools import EVIL, Changing, settled
 

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from codemode_server.config import load
 from codemode_server.config.live import local_principal
-from codemode_server.settings import Settings, json_schema
+from codemode_server.config.settings import Settings, json_schema
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder

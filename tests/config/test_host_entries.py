@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codemode_server.config import LoadedSettings
-    from codemode_server.settings import ServerSettings
+    from codemode_server.config.settings import ServerSettings
     from tests.config.conftest import Folder
 TABLES = tables(__file__)
 

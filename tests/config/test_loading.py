@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from codemode_server.config import load
+from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import SettingsError
-from codemode_server.settings import Settings
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder

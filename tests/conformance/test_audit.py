@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from codemode_server.calls.audit import AuditEvent, AuditEventKind, read_execution
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.gateway.audit import AuditEvent, AuditEventKind, read_execution
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
 

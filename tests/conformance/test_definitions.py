@@ -18,10 +18,10 @@ from codemode_server.domain.definitions import (
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import ToolDefinition
+from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.server_texts import ServerTexts
-from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 
 LOCAL = Principal(PrincipalId("default"))
 SOMEBODY = Principal(PrincipalId("somebody"))

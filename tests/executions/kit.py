@@ -11,16 +11,16 @@ from typing import Any, Literal
 
 import pytest
 
+from codemode_server.calls.policy.refusals import Refusals
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.settings import PermissionSettings, Settings, TypeSettings
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.executions.preflight.findings import Finding
 from codemode_server.executions.preflight.preflight import CheckContext, Checked, Preflight
-from codemode_server.executions.skills.library import ProjectSkills, SkillLibrary
-from codemode_server.gateway.policy.refusals import Refusals
-from codemode_server.settings import PermissionSettings, Settings, TypeSettings
+from codemode_server.features.skills.library import ProjectSkills, SkillLibrary
 
 ME = Owner(Principal(PrincipalId("me")), Session("s1"))
 

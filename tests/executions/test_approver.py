@@ -11,6 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
+from codemode_server.calls.execution_calls import ExecutionCalls
+from codemode_server.calls.targets import ToolTarget
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
@@ -19,12 +21,10 @@ from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.executions.approvals.approver import PersonApprover
-from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.targets import ToolTarget
+from codemode_server.features.approvals.approver import PersonApprover
+from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
 
 ASK = Ask("rule 1 of permissions.rules (ask: github)")
 YES = ApprovalAnswer(True, channel="test")

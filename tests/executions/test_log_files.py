@@ -10,8 +10,8 @@ import pytest
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.executions.session_log import LogFiles
 from codemode_server.executions.workspace import Workspace
+from codemode_server.features.session_logs.session_log import LogFiles
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no program has files there")
 NAME = "session-0123456789abcdef.json"

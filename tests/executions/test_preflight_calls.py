@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from codemode_server.calls.execution_calls import CallReport, ExecutionCalls
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
@@ -13,7 +14,6 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.executions.runner import refutes
-from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls
 
 from .kit import GITHUB, TEXT, checked, errors, lines, listing, tool, warnings
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from codemode_server.calls.arguments import check_arguments
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.catalog.json_schema import SchemaReader, branches_of, enum_of, kinds_of, properties_of, required_of
 from codemode_server.domain.errors import InvalidArguments
-from codemode_server.gateway.arguments import check_arguments
 
 from .kit import lines, preflight, real_catalog
 

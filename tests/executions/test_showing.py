@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments, ShownFile, checked
-from codemode_server.redaction import Redactor
-from codemode_server.settings import LimitSettings
+from codemode_server.support.redaction import Redactor
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 ADA = Owner(Principal(PrincipalId("local")), Session("ada"))

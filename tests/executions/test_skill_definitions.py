@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from codemode_server.domain.errors import MetaToolError
-from codemode_server.executions.skills.rules import check_text
+from codemode_server.features.skills.rules import check_text
 
 HEAD = "from servers.mail import send\n"
 FUNCTION = "\ndef triage(n: int) -> int:\n    return n + 1\n"

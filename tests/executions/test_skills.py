@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.domain.skills import Skill
-from codemode_server.executions.skills.library import ProjectSkills
+from codemode_server.features.skills.library import ProjectSkills
 
 
 @pytest.mark.parametrize(

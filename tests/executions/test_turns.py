@@ -5,11 +5,11 @@ from __future__ import annotations
 import anyio
 import anyio.abc
 
+from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.errors import LimitExceeded
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.scheduling import QueuePlace, Turns
-from codemode_server.settings import LimitSettings
 
 
 def owner(session: str, principal: str = "default") -> Owner:

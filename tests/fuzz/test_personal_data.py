@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.findings import Place
-from codemode_server.privacy.replacing import without_escapes
+from codemode_server.features.privacy.detector import Detector
+from codemode_server.features.privacy.findings import Place
+from codemode_server.features.privacy.replacing import without_escapes
 from tests.fuzz.strategies import texts, values
 
 DETECTOR = Detector()

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from codemode_server.catalog.observed import shape_of
 from codemode_server.catalog.shapes import to_json
-from codemode_server.redaction import MAX_PAYLOAD_BYTES, Redactor, payload, shape
-from codemode_server.text import clean, clean_in_json, clean_line, escaped, escaped_lines, one_line
+from codemode_server.support.redaction import MAX_PAYLOAD_BYTES, Redactor, payload, shape
+from codemode_server.support.text import clean, clean_in_json, clean_line, escaped, escaped_lines, one_line
 from tests.fuzz.strategies import containers, every, is_whole, names, scalars, texts, values
 
 letters = st.text(st.sampled_from("abXY09-_/+=.\"'\\éß漢 \n😀"), min_size=8, max_size=14)

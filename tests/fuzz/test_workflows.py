@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import example, given
 
 from codemode_server.domain.errors import SettingsError
-from codemode_server.workflows.compiling import compile_workflow
-from codemode_server.workflows.expressions import FUNCTIONS, METHODS, NotAnExpression, Scope, expression
+from codemode_server.features.workflows.compiling import compile_workflow
+from codemode_server.features.workflows.expressions import FUNCTIONS, METHODS, NotAnExpression, Scope, expression
 from tests.fuzz.strategies import texts
 
 PREFIXES = ("input_", "step_", "each_", "local_", "servers_", "skills_")

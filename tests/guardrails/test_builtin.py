@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 import pytest
 
-from codemode_server.guardrails import Ask, Block, GuardedCall, Pass
-from codemode_server.guardrails.builtin.domains import DomainsGuardrail, DomainsSettings
-from codemode_server.guardrails.builtin.secrets import SecretsGuardrail, SecretsSettings
-from codemode_server.guardrails.builtin.size import SizeGuardrail, SizeSettings
-from codemode_server.guardrails.builtin.texts import MAX_ESCAPES
-from codemode_server.testing.guardrails import GuardrailProbe, guarded_call
+from codemode_server.features.guardrails import Ask, Block, GuardedCall, Pass
+from codemode_server.features.guardrails.builtin.domains import DomainsGuardrail, DomainsSettings
+from codemode_server.features.guardrails.builtin.secrets import SecretsGuardrail, SecretsSettings
+from codemode_server.features.guardrails.builtin.size import SizeGuardrail, SizeSettings
+from codemode_server.features.guardrails.builtin.texts import MAX_ESCAPES
+from codemode_server.features.guardrails.testing import GuardrailProbe, guarded_call
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIE"

@@ -11,10 +11,19 @@ import pytest
 
 from codemode_server.domain.calls import Ask as AskPerson
 from codemode_server.domain.calls import Deny
-from codemode_server.guardrails import Ask, Block, Change, GuardedCall, GuardedResult, Guardrail, Pass, ProgramResult
-from codemode_server.guardrails.asking import MAX_AT_ONCE, AskedGuardrail
-from codemode_server.guardrails.chain import GuardrailChain
-from codemode_server.testing.guardrails import GuardrailProbe, guarded_call
+from codemode_server.features.guardrails import (
+    Ask,
+    Block,
+    Change,
+    GuardedCall,
+    GuardedResult,
+    Guardrail,
+    Pass,
+    ProgramResult,
+)
+from codemode_server.features.guardrails.asking import MAX_AT_ONCE, AskedGuardrail
+from codemode_server.features.guardrails.chain import GuardrailChain
+from codemode_server.features.guardrails.testing import GuardrailProbe, guarded_call
 
 CALL = guarded_call("mail/send", to="ada", body="hello")
 

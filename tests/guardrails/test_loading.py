@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import SettingsError
-from codemode_server.guardrails.loading import load_guardrails
-from codemode_server.settings import Settings
+from codemode_server.features.guardrails.loading import load_guardrails
 
 CODE = """\
-from codemode_server.guardrails import Block, Guardrail, Pass
+from codemode_server.features.guardrails import Block, Guardrail, Pass
 
 class NoWeekends(Guardrail):
     def before_call(self, call):

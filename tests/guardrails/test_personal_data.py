@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from codemode_server.domain.errors import SettingsError
-from codemode_server.guardrail_settings import GuardrailSettings
-from codemode_server.guardrails import Block, Pass
-from codemode_server.guardrails.builtin import personal_data
-from codemode_server.guardrails.builtin.personal_data import PersonalDataGuardrail, PersonalDataSettings
-from codemode_server.guardrails.loading import load_guardrails
-from codemode_server.testing.guardrails import GuardrailProbe, guarded_call
+from codemode_server.features.guardrails import Block, Pass
+from codemode_server.features.guardrails.builtin import personal_data
+from codemode_server.features.guardrails.builtin.personal_data import PersonalDataGuardrail, PersonalDataSettings
+from codemode_server.features.guardrails.loading import load_guardrails
+from codemode_server.features.guardrails.settings import GuardrailSettings
+from codemode_server.features.guardrails.testing import GuardrailProbe, guarded_call
 
 EMAIL = "jane.roe@example.org"
 

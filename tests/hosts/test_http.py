@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from codemode_server.domain.errors import SettingsError
-from codemode_server.serve import serve
+from codemode_server.startup.serve import serve
 from tests.answering import free_port
 from tests.hosts.kit import (
     ROOT,

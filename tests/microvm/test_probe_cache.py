@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import backend, probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.probe_cache import recall, remember
 from codemode_server.sandbox.registry import SandboxSettings
-from codemode_server.settings import LimitSettings
 
 WORKS = 0.25
 FAILS = SandboxUnavailable("the kernel did not start", "run: codemode-server doctor")

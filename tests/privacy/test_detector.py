@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from codemode_server.privacy import detector as detector_module
-from codemode_server.privacy import walk
-from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.findings import MAX_DEPTH, MAX_FINDINGS, Findings, Kind
-from codemode_server.privacy_settings import DetectionFields
+from codemode_server.features.privacy import detector as detector_module
+from codemode_server.features.privacy import walk
+from codemode_server.features.privacy.detector import Detector
+from codemode_server.features.privacy.findings import MAX_DEPTH, MAX_FINDINGS, Findings, Kind
+from codemode_server.features.privacy.settings import DetectionFields
 
 
 def kinds(findings: Findings) -> dict[str, str]:
@@ -275,7 +275,7 @@ def test_time_is_linear_in_hostile_text(detector: Detector, unit: str) -> None:
 def test_libraries_are_imported_when_the_first_number_is_met() -> None:
     script = (
         "import sys\n"
-        "from codemode_server.privacy.detector import Detector\n"
+        "from codemode_server.features.privacy.detector import Detector\n"
         "Detector().in_value('Write to j@x.org')\n"
         "before = {'phonenumbers', 'stdnum'} & set(sys.modules)\n"
         "Detector().in_value('+49 30 901820, DE89370400440532013000')\n"

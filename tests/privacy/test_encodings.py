@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.replacing import replaced, text_of_file
+from codemode_server.features.privacy.detector import Detector
+from codemode_server.features.privacy.replacing import replaced, text_of_file
 
 TABLE = "full_name,email\nAnn Müller,ann.lee@example.org\nBob Ray,bob.ray@example.org\n"
 

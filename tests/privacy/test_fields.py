@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.findings import Kind
+from codemode_server.features.privacy.detector import Detector
+from codemode_server.features.privacy.findings import Kind
 
 
 def values(kind: Kind, value: Any) -> list[str]:

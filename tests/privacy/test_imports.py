@@ -8,8 +8,8 @@ import sys
 from .spacy_kit import MODEL, needs_spacy
 
 HEAVY = (
-    "codemode_server.privacy.detector",
-    "codemode_server.privacy.known_texts",
+    "codemode_server.features.privacy.detector",
+    "codemode_server.features.privacy.known_texts",
     "phonenumbers",
     "stdnum",
     "spacy",
@@ -23,17 +23,19 @@ def imported_by(code: str) -> set[str]:
 
 
 def test_a_product_imports_nothing_of_the_detection_at_its_start() -> None:
-    assert imported_by("import codemode_server.app, codemode_server.serve") == set()
-    used = "from codemode_server.privacy.known_texts import KnownTexts\nKnownTexts()"
+    assert imported_by("import codemode_server.app, codemode_server.startup.serve") == set()
+    used = "from codemode_server.features.privacy.known_texts import KnownTexts\nKnownTexts()"
     assert imported_by(used) == {HEAVY[1]}, "the control"
 
 
 def test_a_search_imports_no_recognizer_of_names_that_is_not_set() -> None:
-    search = "from codemode_server.privacy.detector import Detector\nDetector().in_value({'note': 'Ann Lee came'})"
+    search = (
+        "from codemode_server.features.privacy.detector import Detector\nDetector().in_value({'note': 'Ann Lee came'})"
+    )
     assert "spacy" not in imported_by(search)
     needs_spacy()
     load = (
-        "import anyio\nfrom codemode_server.privacy.name_recognizer import NameRecognizer\n"
+        "import anyio\nfrom codemode_server.features.privacy.name_recognizer import NameRecognizer\n"
         f"anyio.run(NameRecognizer(({MODEL!r},)).load)"
     )
     assert "spacy" in imported_by(load), "the control"

@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.findings import RecognizerFailed
-from codemode_server.privacy.name_recognizer import NameRecognizer
+from codemode_server.features.privacy.detector import Detector
+from codemode_server.features.privacy.findings import RecognizerFailed
+from codemode_server.features.privacy.name_recognizer import NameRecognizer
 
 from .spacy_kit import FAILS, MODEL, install, needs_spacy
 
@@ -31,7 +31,7 @@ def refuse(event, arguments):
 
 sys.addaudithook(refuse)
 import anyio
-from codemode_server.privacy.name_recognizer import NameRecognizer
+from codemode_server.features.privacy.name_recognizer import NameRecognizer
 models = NameRecognizer(MODELS)
 found = anyio.run(models.persons_in, ["Ann Lee: ann.lee@example.co.uk, see www.example.co.uk"])
 print([len(it) for it in found])

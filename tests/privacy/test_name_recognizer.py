@@ -11,16 +11,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.name_recognizer import (
+from codemode_server.features.privacy.detector import Detector
+from codemode_server.features.privacy.name_recognizer import (
     MAX_CHARACTERS,
     MAX_PIECE_CHARACTERS,
     NameRecognizer,
     Span,
     free_pieces,
 )
-from codemode_server.privacy.walk import searched_value
-from codemode_server.privacy_settings import DetectionFields
+from codemode_server.features.privacy.settings import DetectionFields
+from codemode_server.features.privacy.walk import searched_value
 
 
 class Knows(NameRecognizer):

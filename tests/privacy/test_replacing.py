@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import pytest
 
 from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges
-from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.known_texts import EveryValue, KnownTexts, without_echo
-from codemode_server.privacy.replacing import replaced, tokens_in
-from codemode_server.privacy.token_map import normal_form
-from codemode_server.privacy.values_in_text import with_values
-from codemode_server.redaction import Redactor
+from codemode_server.features.privacy.detector import Detector
+from codemode_server.features.privacy.known_texts import EveryValue, KnownTexts, without_echo
+from codemode_server.features.privacy.replacing import replaced, tokens_in
+from codemode_server.features.privacy.token_map import normal_form
+from codemode_server.features.privacy.values_in_text import with_values
+from codemode_server.support.redaction import Redactor
 
 VALUE: dict[str, Any] = {
     "rows": [{"email": "ann@example.org", "note": "ann@example.org and ben@example.org"}, 7, None, True],

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.findings import Kind
+from codemode_server.features.privacy.detector import Detector
+from codemode_server.features.privacy.findings import Kind
 
 PERSON = {"Ann Lee": Kind.NAME, "1980-05-12": Kind.BIRTH_DATE}
 FIELDS, NEUTRAL = ("Full name", "Date of birth"), ("Column A", "Column B")

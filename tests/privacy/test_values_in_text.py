@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.privacy.values_in_text import NotPlaceable, with_values
+from codemode_server.features.privacy.values_in_text import NotPlaceable, with_values
 
 NAME = "<NAME_1>"
 HOSTILE = "x'); DROP TABLE people; --"

@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.backends.wasm import build
 from codemode_server.sandbox.contract import SandboxBackend
 from codemode_server.sandbox.registry import BACKENDS, SandboxSettings
-from codemode_server.settings import LimitSettings
 from tests.sandbox.lab import MICROVM, Lab
 
 EMPTY = """

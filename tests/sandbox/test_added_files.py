@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.sandbox.added_files import Contents, Removed, contents, remove_added
-from codemode_server.untrusted_files import MIN_ENTRY_BYTES, TooManyFiles, used_bytes
+from codemode_server.support.untrusted_files import MIN_ENTRY_BYTES, TooManyFiles, used_bytes
 
 MB = 2**20
 EVERYTHING = 10**12

@@ -36,8 +36,8 @@ def backend(microsandbox: SandboxBackend) -> SandboxBackend:
 def made(workspace: Path | None, **settings: Any) -> Any:
     """A backend of one's own, which boots nothing ahead of need but the first machine."""
 
+    from codemode_server.config.settings import LimitSettings
     from codemode_server.sandbox.backends.microvm.backend import MicrovmBackend
-    from codemode_server.settings import LimitSettings
 
     chosen = {"backend": "microsandbox", "image": os.environ["CODEMODE_VM_IMAGE"], "warm": 0, **settings}
     return MicrovmBackend(SandboxSettings.model_validate(chosen), LimitSettings(), workspace)

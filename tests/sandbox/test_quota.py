@@ -11,7 +11,7 @@ import pytest
 
 from codemode_server.sandbox import quota
 from codemode_server.sandbox.contract import Ending, SandboxBackend
-from codemode_server.untrusted_files import used_bytes
+from codemode_server.support.untrusted_files import used_bytes
 from tests.sandbox.lab import SLOWNESS, Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -16,11 +16,11 @@ import pytest
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.json_values import MAX_VALUES
 from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.channel import Channel
 from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, Reply
+from codemode_server.support.json_values import MAX_VALUES
 from tests.sandbox.lab import Lab, Tools
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]

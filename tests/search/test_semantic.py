@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 from codemode_server.config import load
+from codemode_server.config.settings import SearchSettings
 from codemode_server.domain.errors import EncoderFailed, EncoderMissing
 from codemode_server.search import encoder_worker, semantic
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.semantic import FULL, LIGHT, SemanticEncoder
 from codemode_server.search.vector_ranker import diagnose, vector_rankers
-from codemode_server.settings import SearchSettings
 from codemode_server.storage.vector_store import SqliteVectorCache
 from tests.search.encoders import WAIT_SECONDS, needs_light_packages, tools
 from tests.search.test_ranker_stack import kept, level, until

@@ -17,13 +17,13 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config.live import LiveConfig
+from codemode_server.config.settings import SearchSettings, Settings
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.documents import collections
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import rank
 from codemode_server.search.usage_stats import MAX_BOOSTED, UsageStats
 from codemode_server.search.usage_store import HALF_LIFE_SECONDS, ToolName
-from codemode_server.settings import SearchSettings, Settings
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import SqliteUsageStore

@@ -28,12 +28,12 @@ import pytest
 from mcp import Client
 
 from codemode_server.app import App
+from codemode_server.calls.audit import read_execution
 from codemode_server.config import load
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.gateway.audit import read_execution
-from codemode_server.serve import serve
+from codemode_server.startup.serve import serve
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_history import SqliteHistory
@@ -157,7 +157,7 @@ async def test_after_kills_all_that_arrived_is_recorded_and_a_resumed_program_ma
     log, state = tmp_path / "received", tmp_path / "state"
     recorder = {"command": sys.executable, "args": [str(UPSTREAMS / "recorder.py"), str(log)]}
     path = configuration(tmp_path, {"recorder": recorder}, approvals={"unknown": "fail"})
-    PROCESSES.set_forkserver_preload(["codemode_server.app", "codemode_server.front.server", __name__])
+    PROCESSES.set_forkserver_preload(["codemode_server.app", "codemode_server.mcp_server.server", __name__])
     with ThreadPoolExecutor(AT_ONCE) as threads:
         started = set().union(*threads.map(lambda run: killed(path, log, run), range(KILLS)))
     assert len(started) > KILLS, "control: each had an upstream and a sandbox"

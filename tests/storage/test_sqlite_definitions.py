@@ -8,11 +8,11 @@ from pathlib import Path
 from codemode_server.domain.definitions import ListedDefinition
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
+from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
+from codemode_server.features.privacy.sqlite_tokens import TokenCipher
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.server_texts import ServerTexts
-from codemode_server.storage.sqlite_definitions import SqliteDefinitions
-from codemode_server.storage.sqlite_tokens import TokenCipher
 
 TEXT = "Accounts of ann@example.org"
 

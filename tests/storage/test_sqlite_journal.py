@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, ToolCall
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.storage.database import FILE_NAME, FILE_SUFFIXES
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
 from codemode_server.storage.interrupted import Ownership

@@ -13,10 +13,10 @@ import pytest
 from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import PersonalValue, TokenLimits
-from codemode_server.storage import sqlite_tokens
+from codemode_server.features.privacy import sqlite_tokens
+from codemode_server.features.privacy.sqlite_tokens import KEY_NAME, SqliteTokens, TokenCipher
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
-from codemode_server.storage.sqlite_tokens import KEY_NAME, SqliteTokens, TokenCipher
 from codemode_server.storage.upkeep import Retention, Upkeep
 
 ALICE, BOB = PrincipalId("alice"), PrincipalId("bob")

@@ -14,10 +14,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Status, StatusCode
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.redaction import Redactor
-from codemode_server.settings import Settings, StateSettings
-from codemode_server.telemetry import spans
-from codemode_server.telemetry.processors import Redacting
+from codemode_server.config.settings import Settings, StateSettings
+from codemode_server.features.telemetry import spans
+from codemode_server.features.telemetry.processors import Redacting
+from codemode_server.support.redaction import Redactor
 
 SECRET, PLAIN = "ghp_0123456789abcdef", "nothing to hide"
 MCP = "mcp-python-sdk"

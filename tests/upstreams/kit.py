@@ -13,9 +13,9 @@ from typing import Any
 import anyio
 
 from codemode_server.config.live import LiveConfig
+from codemode_server.config.settings import LimitSettings, ServerSettings, Settings
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
-from codemode_server.redaction import Redactor
-from codemode_server.settings import LimitSettings, ServerSettings, Settings
+from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams._connection_deps import Timings
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
 from codemode_server.upstreams.cache import CachedListing

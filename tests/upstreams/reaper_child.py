@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from codemode_server.settings import ServerSettings
+from codemode_server.config.settings import ServerSettings
 from codemode_server.upstreams.pool import UpstreamPool
 from tests.upstreams.kit import MemoryListingCache
 

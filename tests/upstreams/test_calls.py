@@ -12,10 +12,10 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from codemode_server.config.live import LiveConfig
+from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import AnswerLost, CallTimedOut, ToolFailed, UnknownTool, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
-from codemode_server.redaction import Redactor
-from codemode_server.settings import ServerSettings
+from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams._failures import call_error, reason_in
 from codemode_server.upstreams._messages import unreadable
 from codemode_server.upstreams.progress import CallProgress

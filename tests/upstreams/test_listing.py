@@ -9,7 +9,7 @@ import pytest
 from mcp_types import DiscoverResult, InitializeResult, JSONRPCResponse
 
 from codemode_server.domain.tools import Effect
-from codemode_server.redaction import Redactor
+from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams._link import Answer
 from codemode_server.upstreams._listings import ToolsFound, describe_server, effect_of, list_tools
 from codemode_server.upstreams._messages import parse_line

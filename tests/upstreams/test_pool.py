@@ -9,9 +9,9 @@ from pathlib import Path
 
 import anyio
 
+from codemode_server.config.settings import ToolFilter
 from codemode_server.domain.errors import UpstreamUnavailable
 from codemode_server.domain.tools import ToolDefinition, UpstreamState
-from codemode_server.settings import ToolFilter
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.pool import UpstreamPool
 from tests.upstreams.kit import PATIENCE_S, QUICK, Kit

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.settings import ServerSettings
+from codemode_server.config.settings import ServerSettings
 from codemode_server.upstreams.transports.registry import ServerCommon, transports
 from tests.behaviour.product import configuration
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 TOY = '''
 from mcp.server.mcpserver import MCPServer
 
-from codemode_server.setting_types import Section
+from codemode_server.support.setting_types import Section
 from codemode_server.upstreams.transports.questions import MemoryTransport
 from codemode_server.upstreams.transports.registry import TransportSpec
 

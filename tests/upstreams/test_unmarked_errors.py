@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.redaction import Redactor
+from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams.unmarked_errors import unmarked_error
 
 TRACEBACK = "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    f()\nKeyError: 'x'"

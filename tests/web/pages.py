@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx2
 
+from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.config import load
 from codemode_server.domain.approvals import Approval, ApprovalId, Question
 from codemode_server.domain.calls import (
@@ -33,18 +34,17 @@ from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.privacy_tokens import PersonalValue
 from codemode_server.domain.savings import Exchange, ServerTokens
 from codemode_server.domain.tools import Effect, ToolDefinition
-from codemode_server.gateway.audit import AuditEvent, AuditEventKind
+from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
+from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
+from codemode_server.features.pages.serving import serving
+from codemode_server.features.privacy.sqlite_tokens import SqliteTokens, TokenCipher
+from codemode_server.features.savings.sqlite_savings import record_exchange
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.server_texts import ServerTexts
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from codemode_server.storage.sqlite_savings import record_exchange
-from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
-from codemode_server.web.serving import serving
 from tests.behaviour.product import configuration
 
 OWN = Principal(PrincipalId("default"))

@@ -12,8 +12,8 @@ import pytest
 
 from codemode_server.domain.approvals import AnswerScope, Question
 from codemode_server.domain.tools import Effect
-from codemode_server.web.questions import OpenPage, serving
-from codemode_server.web.rendering import difference_html
+from codemode_server.features.pages.questions import OpenPage, serving
+from codemode_server.features.pages.rendering import difference_html
 
 QUESTION = Question(
     "github",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.web.server_pages import key_of
+from codemode_server.features.pages.server_pages import key_of
 from tests.behaviour.product import in_memory, office
 from tests.behaviour.test_changed_tools import EVIL, settled
 from tests.behaviour.test_changes import found

@@ -11,12 +11,12 @@ import pytest
 
 from codemode_server.config import load
 from codemode_server.domain.tools import ToolDefinition
+from codemode_server.features.pages.server_pages import key_of
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
 from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.upstreams.cache import CachedListing, fingerprint
-from codemode_server.web.server_pages import key_of
 from tests.behaviour.product import Host, in_memory, office
 from tests.web.pages import Pages, pages
 

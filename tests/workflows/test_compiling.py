@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.domain.errors import SettingsError
-from codemode_server.workflows.compiling import Workflows, compile_workflow
+from codemode_server.features.workflows.compiling import Workflows, compile_workflow
 
 STEP = "steps:\n  - id: a\n    call: crm.find\n"
 

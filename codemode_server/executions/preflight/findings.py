@@ -18,6 +18,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from codemode_server.calls.arguments import known_problems
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.domain.calls import ResultKey
 from codemode_server.domain.errors import UnknownTool
@@ -26,7 +27,6 @@ from codemode_server.executions.preflight.guesses import advice_on_name, other_l
 from codemode_server.executions.preflight.imports import failing_imports, shadowed_imports
 from codemode_server.executions.preflight.names import Form, Names
 from codemode_server.executions.preflight.reading import Certainty, Reading, line_of, parsed, yields
-from codemode_server.gateway.arguments import known_problems
 from codemode_server.sandbox.guest.advice import import_of, starts_fresh, tool_for_module
 from codemode_server.sandbox.guest.await_rule import CallUses, Use
 from codemode_server.sandbox.guest.similar_names import similar_name

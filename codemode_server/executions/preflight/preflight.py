@@ -15,8 +15,8 @@ import anyio.to_thread
 from codemode_server.catalog.catalog import Catalog, RefusalOf, no_refusal
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import ResultKey
-from codemode_server.off_loop import without_collector
-from codemode_server.text import first_lines
+from codemode_server.support.off_loop import without_collector
+from codemode_server.support.text import first_lines
 
 if TYPE_CHECKING:  # imported with the first program: a host waits for its handshake first
     from codemode_server.executions.preflight.findings import Finding

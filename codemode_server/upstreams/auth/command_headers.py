@@ -20,7 +20,7 @@ import anyio
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.commands import output_of, words_of
-from codemode_server.setting_types import HEADER_NAME
+from codemode_server.support.setting_types import HEADER_NAME
 
 logger = logging.getLogger(__name__)
 

@@ -27,8 +27,8 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull,
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import AnyUrl, ValidationError
 
-from codemode_server.setting_types import is_safe_scheme
-from codemode_server.text import one_line
+from codemode_server.support.setting_types import is_safe_scheme
+from codemode_server.support.text import one_line
 from codemode_server.upstreams.auth.guarded_http import guarded_client
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener, listening

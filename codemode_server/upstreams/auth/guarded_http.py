@@ -19,7 +19,7 @@ import anyio
 import httpcore2
 import httpx2
 
-from codemode_server.setting_types import is_safe_scheme
+from codemode_server.support.setting_types import is_safe_scheme
 from codemode_server.upstreams._bounded_http import Bounds
 
 _TIMEOUT_S = 10.0

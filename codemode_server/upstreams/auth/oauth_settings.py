@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from codemode_server.setting_types import LOOPBACK_HOSTS, ProblemWithin, Section, checked_address
+from codemode_server.support.setting_types import LOOPBACK_HOSTS, ProblemWithin, Section, checked_address
 
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
 

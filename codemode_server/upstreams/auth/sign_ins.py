@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.principals import PRINCIPAL_VARIABLE, Principal
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
-from codemode_server.setting_types import is_safe_scheme
-from codemode_server.settings import ServerSettings
+from codemode_server.support.setting_types import is_safe_scheme
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.tokens import Renew, ServerTokens, SignIn, StoredSignIn
 

@@ -12,8 +12,8 @@ from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import ValidationError
 
-from codemode_server.setting_types import LOOPBACK_HOSTS
-from codemode_server.text import one_line
+from codemode_server.support.setting_types import LOOPBACK_HOSTS
+from codemode_server.support.text import one_line
 from codemode_server.upstreams.auth.guarded_http import guarded_client
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.tokens import (

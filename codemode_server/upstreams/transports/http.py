@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.commands import words_of
-from codemode_server.setting_types import HEADER_NAME, ProblemWithin, Section, checked_address
+from codemode_server.support.setting_types import HEADER_NAME, ProblemWithin, Section, checked_address
 from codemode_server.upstreams._messages import UNREADABLE
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.transports.registry import NOT_SENT, Transport, TransportSpec, refusals
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import httpx2
     from mcp.client._transport import TransportStreams
 
-    from codemode_server.redaction import Redactor
+    from codemode_server.support.redaction import Redactor
     from codemode_server.upstreams._bounded_http import Bounds
     from codemode_server.upstreams._connection_deps import ConnectionDeps
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from codemode_server.setting_types import Section
+from codemode_server.support.setting_types import Section
 from codemode_server.upstreams.transports.registry import Transport, TransportSpec
 
 if TYPE_CHECKING:

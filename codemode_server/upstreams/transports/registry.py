@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 from pydantic import Field, create_model, model_validator
 
 from codemode_server.domain.input_requests import Feature
-from codemode_server.setting_types import Glob, Label, ProblemWithin, RuleEffect, Seconds, Section
+from codemode_server.support.setting_types import Glob, Label, ProblemWithin, RuleEffect, Seconds, Section
 from codemode_server.upstreams import transports as package
 
 if TYPE_CHECKING:

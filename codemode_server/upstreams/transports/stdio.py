@@ -28,12 +28,12 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from pydantic import Field, field_validator
 
 from codemode_server.domain.tools import STDERR_MARK, STDOUT_MARK
-from codemode_server.off_loop import LARGE_BYTES, is_large, read_large, run_sized
 from codemode_server.processes.child_process import ChildProcess, OutputTail
 from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.processes.stream_readers import BoundedBytes, LineReader
-from codemode_server.redaction import Redactor
-from codemode_server.setting_types import ProblemWithin, Section
+from codemode_server.support.off_loop import LARGE_BYTES, is_large, read_large, run_sized
+from codemode_server.support.redaction import Redactor
+from codemode_server.support.setting_types import ProblemWithin, Section
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, JoinedLines, Unread, parse_line, too_large
 from codemode_server.upstreams.transports.registry import Transport, TransportSpec
 

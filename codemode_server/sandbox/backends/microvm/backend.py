@@ -16,9 +16,9 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
-from codemode_server.private_files import NotPrivate, private_folder
 from codemode_server.processes.file_lock import RunFolder, abandoned
 from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox.backends.microvm import image, probe_cache, runtime
@@ -30,7 +30,7 @@ from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxC
 from codemode_server.sandbox.importable import STANDARD
 from codemode_server.sandbox.quota import Quota, Quotas
 from codemode_server.sandbox.registry import DEFAULT_IMAGE, SandboxSettings
-from codemode_server.settings import LimitSettings
+from codemode_server.support.private_files import NotPrivate, private_folder
 
 _log = logging.getLogger(__name__)
 _BESIDE_PROGRAM_MB = 192

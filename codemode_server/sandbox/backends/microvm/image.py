@@ -15,7 +15,7 @@ from typing import Any
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import runtime
-from codemode_server.text import clean, clean_line
+from codemode_server.support.text import clean, clean_line
 
 _LOOK_SECONDS = 60.0
 _LOAD_SECONDS = 900.0

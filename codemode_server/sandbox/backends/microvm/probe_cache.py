@@ -22,10 +22,10 @@ import anyio.to_thread
 import platformdirs
 
 from codemode_server.domain.errors import SandboxUnavailable
-from codemode_server.private_files import NotPrivate, is_own, private_folder, replace_private
 from codemode_server.sandbox import registry
 from codemode_server.sandbox.backends.microvm import runtime
 from codemode_server.sandbox.registry import SandboxSettings
+from codemode_server.support.private_files import NotPrivate, is_own, private_folder, replace_private
 
 logger = logging.getLogger(__name__)
 

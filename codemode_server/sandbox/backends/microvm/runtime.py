@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.processes.child_process import run
-from codemode_server.text import clean_line
+from codemode_server.support.text import clean_line
 
 _DOCTOR_SECONDS = 60.0
 """Far more than the usual 10 ms, for emulated machines with cold disks."""

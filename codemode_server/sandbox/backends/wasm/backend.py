@@ -17,7 +17,6 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codemode_server import temporary
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.backends.wasm import build, component
@@ -26,6 +25,7 @@ from codemode_server.sandbox.channel import Channel, with_reason
 from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxCount
 from codemode_server.sandbox.importable import IN_WASM
 from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
+from codemode_server.support import temporary
 
 _log = logging.getLogger(__name__)
 RECENT_SECONDS = 5.0

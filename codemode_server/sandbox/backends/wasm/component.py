@@ -25,11 +25,11 @@ import anyio.to_thread
 import platformdirs
 
 from codemode_server.domain.errors import SandboxUnavailable
-from codemode_server.private_files import NotPrivate, is_own, private_folder
 from codemode_server.processes import file_lock
 from codemode_server.sandbox import registry
 from codemode_server.sandbox.backends.wasm import build
 from codemode_server.sandbox.registry import Announce, Check, Diagnosis
+from codemode_server.support.private_files import NotPrivate, is_own, private_folder
 
 WORKER = Path(__file__).resolve().with_name("worker.py")
 _COMPILE_SECONDS = 600.0

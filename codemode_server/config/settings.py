@@ -1,0 +1,328 @@
+"""The typed settings of one codemode-server: the sections and fields of `upstream.yaml`. Neither the messages of
+validators nor the `repr` of the settings contain values that may be secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from codemode_server.calls.policy.settings import PermissionRule as PermissionRule
+from codemode_server.calls.policy.settings import PermissionSettings as PermissionSettings
+from codemode_server.features.guardrails.settings import GuardrailSettings as GuardrailSettings
+from codemode_server.features.privacy.settings import PrivacySettings as PrivacySettings
+from codemode_server.mcp_server.http_settings import HttpSettings as HttpSettings
+from codemode_server.mcp_server.http_settings import MetricSettings, PrincipalName
+from codemode_server.sandbox.registry import SandboxSettings as SandboxSettings
+from codemode_server.support.setting_types import Number, Seconds, Section
+from codemode_server.upstreams.transports import registry as transports
+
+SERVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+
+if TYPE_CHECKING:
+    from codemode_server.upstreams.transports.registry import ServerSettings as ServerSettings
+    from codemode_server.upstreams.transports.registry import ToolFilter as ToolFilter
+else:
+    ServerSettings, ToolFilter = transports.settings_model(), transports.ToolFilter
+
+
+class ApprovalSettings(Section):
+    """How a person is asked to approve a call for which the permissions say `ask`."""
+
+    timeout: Seconds = 86_400.0
+    """How long a question may stay without an answer, seconds; then the call is refused."""
+    answer_seconds: Seconds = 45.0
+    """How long `execute_code` waits for the person before it answers with status `waiting`, seconds; the program stays
+    suspended, and `execute_code(resume=…)` continues to wait. Has to be below the time that the host gives a call."""
+    suspended_seconds: Seconds = 600.0
+    """How long a suspended program keeps its sandbox, seconds. After that it is ended, and runs again from the journal
+    once it is resumed."""
+    unknown: Literal["ask", "retry", "skip", "fail"] = "ask"
+    """Handling of a resumed program's call that was sent before and whose outcome is not known. `ask`: a person is
+    asked, `retry`: it is sent again, `skip`: it is taken as arrived and gives None, `fail`: it fails. One that only
+    reads is sent again."""
+    browser: Literal["auto", "never"] = "auto"
+    """`auto` opens a question in the user's browser, where the host can't show it. That needs a display."""
+
+
+class LimitSettings(Section):
+    """Limits for one program. Unless a limit says otherwise, a program that exceeds it ends with an error that names
+    the setting; later programs are not affected."""
+
+    wall_seconds: Seconds = 60.0
+    """Time during which the program has no call in flight."""
+    upstream_seconds: Seconds = 600.0
+    """Time during which at least one call is in flight; not part of `wall_seconds`. Also the longest that one call may
+    take, even if its server reports progress (`servers.<name>.timeout` limits the time without progress)."""
+    input_seconds: Seconds = 300.0
+    """Time that one program may wait for what its servers ask of the user, or of a model, during calls; not part of
+    `wall_seconds` and `upstream_seconds`. What is not answered by then is answered with `cancel`, and the program goes
+    on."""
+    input_requests: Number = Field(default=20, ge=0, le=1_000)
+    """How often servers may ask for that during one program, and at most 10 times during one call; what they ask beyond
+    it is refused."""
+    memory_mb: Number = Field(default=256, ge=64, le=4096)
+    """Memory of the program, MiB."""
+    output_bytes: Number = Field(default=8 * 2**20, ge=1024)
+    """Printed output that is shown, stdout and stderr together, bytes; longer output is stored for later programs. A
+    program that prints more than both this and `call_bytes` is ended."""
+    output_tokens: Number = Field(default=6_000, ge=100)
+    """Tokens of value, stdout, stderr and shown text together that the model receives. Longer results are cut, and no
+    program is ended: a value keeps its first items and all keys, printed text its first and last lines, and the whole
+    is stored."""
+    shown_files: Number = Field(default=8, ge=0, le=64)
+    """Images, sounds and files that one program can show to the model (`codemode.show`). For more, the model gets a
+    link."""
+    shown_bytes: Number = Field(default=768 * 2**10, ge=0, le=16 * 2**20)
+    """Their total size as they are sent (in base64), bytes; hosts accept at most 1 MB in all."""
+    kept_mb: Number = Field(default=64, ge=0, le=4_096)
+    """Space for the values, output and shown files that one session stores for its later programs, MiB; the oldest are
+    deleted first. 0 stores nothing."""
+    calls: Number = Field(default=1_000, ge=0)
+    """Calls that one program may make. The next one ends it; a later program reads the results of its calls."""
+    calls_in_flight: Number = Field(default=16, ge=1, le=256)
+    """Calls of one program in flight at once; more wait for their turn."""
+    call_bytes: Number = Field(default=16 * 2**20, ge=1024, le=256 * 2**20)
+    """Size of one call's arguments, and of its result, as JSON, bytes; either has at most 500,000 values as well."""
+    value_bytes: Number = Field(default=4 * 2**20, ge=1024, le=64 * 2**20)
+    """Size of the returned value that is shown, as JSON, bytes; a larger value is stored for later programs. A program
+    that returns more than both this and `call_bytes`, or more than 500,000 values, is ended."""
+    programs: Number = Field(default=4, ge=1, le=64)
+    """Programs that run at once; more wait for `queue_seconds`. The session with the fewest running is next."""
+    principal_programs: Number = Field(default=0, ge=0, le=64)
+    """Programs of one principal that run at once, over all of its sessions; more wait for `queue_seconds`. 0: only
+    `programs` limits them."""
+    calls_per_minute: Number = Field(default=0, ge=0, le=100_000)
+    """Calls of one principal within a minute, over all of its programs; further calls are refused. 0: no limit."""
+    queue_seconds: Seconds = 30.0
+    """How long a program waits for its turn before it is refused."""
+    workspace_mb: Number = Field(default=256, ge=1)
+    """Size of one principal's files under /workspace, and separately of those under /tmp, MiB. A program that exceeds
+    it is ended, and what it added to /workspace beyond it is removed. Files can always be deleted, also above the
+    limit."""
+
+
+class LangfuseSettings(Section):
+    """Access to Langfuse, if traces go there; the usual LANGFUSE_* environment variables work as well."""
+
+    public_key: str | None = Field(default=None, repr=False)
+    """`pk-lf-…`; default: `LANGFUSE_PUBLIC_KEY`."""
+    secret_key: str | None = Field(default=None, repr=False)
+    """`sk-lf-…`; default: `LANGFUSE_SECRET_KEY`."""
+    base_url: str | None = Field(default=None, repr=False)
+    """Default: `LANGFUSE_BASE_URL`, else Langfuse's cloud."""
+
+
+class TracingSettings(Section):
+    """OpenTelemetry spans of each program and each call. `state.payloads` says how much of arguments and results they
+    contain."""
+
+    otlp_endpoint: str | None = Field(default=None, repr=False)
+    """Address of an OTLP/HTTP collector's traces, for instance `http://127.0.0.1:4318/v1/traces`."""
+    langfuse: LangfuseSettings = LangfuseSettings()
+    """Used when its keys are set; the extra `langfuse` sends them by Langfuse's own client."""
+    service_name: str = "codemode-server"
+    """`service.name` of the spans."""
+    mcp: bool = True
+    """`false`: no spans of calls to the servers, and no trace context (`traceparent`, `baggage`) is sent to them. A
+    program is then one span, without what it called. Also `serve --no-mcp-tracing`."""
+
+
+class SearchSettings(Section):
+    """How `search_tools` ranks."""
+
+    ranker: Literal["auto", "lexical", "static", "semantic"] = "auto"
+    """`lexical` ranks by words; `static` adds a small table of what words mean; `semantic` adds a model. `auto` takes
+    the best that is on this machine and downloads nothing; `semantic` downloads a missing model. While a ranker is not
+    ready or not available, the next simpler one answers; `codemode-server status` shows which one."""
+    model: str = Field(default="all-MiniLM-L6-v2", min_length=1, max_length=500)
+    """Model of `semantic`: a name on the Hugging Face hub, or a folder (`./models/…`, relative to the configuration
+    file)."""
+    habits: bool = True
+    """Puts tools that programs call often first among equally good results. Stored between runs: names of tools and a
+    number that fades within weeks, no queries, arguments or results. `false` deletes them."""
+    listed_tokens: Number = Field(default=600, ge=0, le=20_000)
+    """Token budget for the server names and signatures in our tools' descriptions. So a short task needs no search.
+    Fixed when a session begins. 0 lists nothing. Claude Code cuts what is much longer than the default."""
+
+
+def is_folder(model: str) -> bool:
+    """True if `search.model` is a folder; names on the hub have a slash too."""
+    return model.startswith(("/", "./", "../", "~"))
+
+
+class TypeSettings(Section):
+    """Types of results, and the check of programs before they run."""
+
+    learn: bool = True
+    """Learn the types of results from calls, for tools that do not declare one. They are kinds and names of fields,
+    shown in stubs and search results, never values. Stored between runs, unless `state.payloads` is `none`."""
+    check: Literal["errors", "warnings", "none"] = "errors"
+    """How programs are checked against the tools before they run. `errors`: a program that is certain to fail is
+    refused, with the line and the correction; `warnings`: it runs, and its result comes with the findings; `none`: no
+    check."""
+
+
+class ResultSettings(Section):
+    """The form in which the host gets results."""
+
+    savings: bool = False
+    """End each answer to a program with a line on what it saved, such as `[saved ≈12,300 tokens]`. The line is for you
+    and costs about ten tokens; `codemode-server stats` shows the same numbers whether it is on or off."""
+
+    structured_content: bool = False
+    """Send each result as `structuredContent` as well, for software that reads results. Each tool then lists an
+    `outputSchema`. Many hosts then show their model that JSON in place of the text, or both, and some drop images."""
+
+
+class SkillSettings(Section):
+    """Skills that programs save."""
+
+    review: Literal["required", "auto"] = "required"
+    """`required`: a skill that a program saves can be imported by its own session, and by others once you have accepted
+    it (`codemode-server skills accept NAME`). `auto`: by every session of its principal as soon as its program has
+    succeeded; a new version of a skill that you accepted still waits for you."""
+
+
+class StateSettings(Section):
+    """Contents, location and retention of stored data."""
+
+    dir: str | None = None
+    """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must
+    belong to you, and nobody else may be able to write to a folder above it. Default: the user's data folder."""
+    payloads: Literal["all", "shapes", "none"] = "shapes"
+    """Detail of arguments and results in the audit and traces: everything, only types and sizes, or nothing."""
+    kept_mb: Number = Field(default=256, ge=0, le=65_536)
+    """Space for the stored results of all sessions together, MiB (`limits.kept_mb` is for one session). They are
+    private files, which are removed when the server ends."""
+    record_days: Number = Field(default=90, ge=0, le=36_500)
+    """How long the audit of executions and their calls stays in the database, days. 0: forever."""
+    record_mb: Number = Field(default=256, ge=0, le=1_048_576)
+    """How much the audit may take in the database, MiB; beyond it the oldest rows are deleted. 0: no limit."""
+    journal_hours: Number = Field(default=168, ge=0, le=876_000)
+    """Hours for which the journal has complete arguments and results of calls after their execution has ended. They
+    are encrypted there, with the key in `journal.key` beside the database. 0: until `journal_mb` is reached."""
+    journal_mb: Number = Field(default=256, ge=1, le=1_048_576)
+    """How much the journal may take in the database, MiB; beyond it the oldest executions are deleted. One execution
+    takes at most a quarter; beyond that its calls are stored without arguments and results."""
+    session_days: Number = Field(default=30, ge=0, le=36_500)
+    """How long the logs of sessions stay in `/workspace/sessions`, days. They tell later sessions what programs
+    did: program, result and output, without secrets, also where `payloads` is `none`. 0: no logs are written."""
+    skills: str = "skills"
+    """Folder of saved programs, importable as `skills.<name>`; relative to the configuration file."""
+    workflows: str = "workflows"
+    """Folder of workflows, YAML files that are importable as `workflows.<name>`; relative to the configuration file."""
+
+
+class Settings(Section):
+    """All of `upstream.yaml`."""
+
+    servers: dict[Annotated[str, Field(pattern=SERVER_NAME)], ServerSettings] = Field(default={})
+    """The upstream MCP servers by name; the name becomes the Python package `servers.<name>`."""
+    principal: PrincipalName | None = None
+    """Name of the principal that uses this server: the owner of its workspace, stored results, approvals and records.
+    The variable `CODEMODE_PRINCIPAL` overrides it. Default: `default`."""
+    groups: dict[PrincipalName, tuple[PrincipalName, ...]] = Field(default={})
+    """Groups of principals by name, for `principals: [group:<name>]` in a rule of the permissions."""
+    http: HttpSettings = HttpSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    permissions: PermissionSettings = PermissionSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    guardrails: tuple[GuardrailSettings, ...] = ()
+    """Validators that programs, calls and results pass, in this order. Read at the start."""
+    privacy: PrivacySettings = PrivacySettings()
+    limits: LimitSettings = LimitSettings()
+    tracing: TracingSettings = TracingSettings()
+    metrics: MetricSettings = MetricSettings()
+    search: SearchSettings = SearchSettings()
+    types: TypeSettings = TypeSettings()
+    results: ResultSettings = ResultSettings()
+    skills: SkillSettings = SkillSettings()
+    state: StateSettings = StateSettings()
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of `upstream.yaml`, for editors.
+
+    It accepts more than the settings do, as the file may: a variable in place of a number, a number in place of text.
+    """
+    schema = Settings.model_json_schema()
+    models = {model.__name__: model for model in _models(Settings)}
+    for name, definition in [("Settings", schema), *schema["$defs"].items()]:
+        for field, documentation in _field_documentation(models[name]).items():
+            written = models[name].model_fields[field].alias or field
+            if written in definition["properties"]:
+                definition["properties"][written].setdefault("description", documentation)
+        definition.pop("title", None)
+        properties: dict[str, Any] = definition["properties"]
+        definition["properties"] = {name: _as_written(field, schema["$defs"]) for name, field in properties.items()}
+    server = schema["$defs"]["ServerSettings"]
+    server["oneOf"] = [{"required": [spec.selector]} for spec in transports.transports()]
+    schema["$defs"]["PermissionRule"]["oneOf"] = [{"required": [name]} for name in ("allow", "deny", "ask")]
+    schema["properties"]["servers"]["anyOf"][0]["additionalProperties"] = False
+    schema["properties"]["mcpServers"] = {
+        "description": "Servers in the format of hosts; a host's configuration can be pasted here.",
+        "type": "object",
+        "additionalProperties": {"type": "object"},
+    }
+    schema["patternProperties"] = {"^(x-.*|\\$schema)$": {"description": "Ignored; for YAML anchors."}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "upstream.yaml of codemode-server",
+        **schema,
+    }
+
+
+def _models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    from typing import get_args
+
+    yield model
+    kinds: list[Any] = [field.annotation for field in model.model_fields.values()]
+    while kinds:
+        kind = kinds.pop()
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _models(kind)
+        else:
+            kinds += get_args(kind)
+
+
+def _field_documentation(model: type[BaseModel]) -> dict[str, str]:
+    """The docstrings under the fields of a model and of its base classes, by field."""
+    import ast
+    import inspect
+    import textwrap
+    from itertools import pairwise
+
+    found: dict[str, str] = {}
+    for written in model.__mro__:
+        if not issubclass(written, Section):
+            continue
+        source = textwrap.dedent(inspect.getsource(written))
+        body = next(node.body for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
+        found |= {
+            field.target.id: inspect.cleandoc(text.value.value).replace("\n", " ")
+            for field, text in pairwise(body)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+        }
+    return found
+
+
+def _as_written(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of one field, for the values that the file may contain."""
+    about: dict[str, Any] = {key: field[key] for key in ("description", "default") if key in field}
+    if "$ref" in field:
+        about = {"description": definitions[field["$ref"].rpartition("/")[2]]["description"]} | about
+        about.pop("default", None)
+    kind: dict[str, Any] = {key: value for key, value in field.items() if key not in ("title", *about)}
+    text = {"type": ["string", "number", "boolean"]}
+    if kind.get("type") in ("number", "integer", "boolean") or "enum" in kind:
+        return {**about, "anyOf": [kind, {"type": "string", "pattern": r"\$\{"}]}
+    if kind.get("additionalProperties") == {"type": "string"}:
+        kind["additionalProperties"] = text
+    elif kind.get("items") == {"type": "string"}:
+        kind["items"] = text
+    if "$ref" in kind or kind.get("type") in ("object", "array"):  # nothing after the colon leaves the default
+        return {**about, "anyOf": [kind, {"type": "null"}]}
+    return {**about, **kind}

@@ -1,0 +1,1 @@
+"""Tools that changed since a person accepted them: refused or warned of until reviewed."""

@@ -1,0 +1,164 @@
+"""Records which definitions of tools are accepted: takes each listing before it is published, and judges each call.
+
+What is known is held in memory, so a call costs two look-ups. What another process accepts, such as a command, is
+read before each program and each answer about tools.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from codemode_server.calls.audit import AuditEvent, AuditEventKind
+from codemode_server.calls.policy.settings import PermissionSettings
+from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.domain.calls import Deny
+from codemode_server.domain.definitions import (
+    KnownDefinition,
+    KnownTools,
+    ListedDefinition,
+    by_tool,
+    fields_of,
+    listed_definitions,
+    new_definitions,
+)
+from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.tools import ToolDefinition
+from codemode_server.features.changed_tools.definition_changes import change_between
+from codemode_server.support.off_loop import run_sized
+from codemode_server.support.text import one_line
+
+if TYPE_CHECKING:
+    from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
+
+logger = logging.getLogger(__name__)
+
+_MANY_TOOLS = 100
+"""More are compared in a thread."""
+_MAX_NAME_CHARACTERS = 1_000
+REVIEW = "codemode-server tools review"
+
+
+class ToolDefinitions:
+    """The definitions of one product and its principal."""
+
+    def __init__(self, store: SqliteDefinitions, config: LiveConfig, clock: Callable[[], float] = time.time) -> None:
+        """Reads the store; blocks. Without it, what is listed first in this run is accepted."""
+        self._store = store
+        self._config = config
+        self._clock = clock
+        self.principal = local_principal(config.settings)
+        self._known: dict[str, KnownTools] = {}
+        try:
+            known = store.known(self.principal)
+        except JournalUnavailable as error:
+            logger.warning("the accepted tools can't be read: %s", error)
+            known = []
+        for server in {it.server for it in known}:
+            self._known[server] = by_tool(it for it in known if it.server == server)
+
+    async def take(self, server: str, tools: Sequence[ToolDefinition]) -> list[KnownDefinition]:
+        """Take a listing of a server, by its raw name, that is about to be published; returns the definitions that wait
+        for a review since then."""
+        known = self._known.get(server, {})
+        accept_new = self._config.settings.permissions.new_tools == "allow"
+        if all(it.digest in known.get(it.name, {}) for it in tools) and not (accept_new and _has_new(known)):
+            return []
+        listed = await run_sized(len(tools) > _MANY_TOOLS, listed_definitions, tools)
+        try:
+            found = await self._store.take(self.principal, server, listed, accept_new=accept_new, at=self._clock())
+        except JournalUnavailable as error:
+            logger.warning("the tools of %s can't be compared with those of other products: %s", server, error)
+            found = self._judged(server, known, listed, accept_new=accept_new)
+        self._known[server] = by_tool(found)
+        return [it for it in found if not it.is_accepted and it.digest not in known.get(it.tool, {})]
+
+    def _judged(
+        self, server: str, known: KnownTools, listed: Sequence[ListedDefinition], *, accept_new: bool
+    ) -> list[KnownDefinition]:
+        new = new_definitions(server, known, listed, accept_new=accept_new, at=self._clock())
+        earlier = {(it.tool, it.digest): it for its in known.values() for it in its.values()}
+        return [*(earlier | {(it.tool, it.digest): it for it in new}).values()]
+
+    def unaccepted(self, server: str, tool: ToolDefinition) -> KnownDefinition | None:
+        """The tool's definition if nobody has accepted it; as far as this product knows."""
+        if not tool.digest or not (known := self._known.get(server)):
+            return None
+        found = known.get(tool.name, {}).get(tool.digest)
+        if found is None:  # more definitions than are stored
+            return KnownDefinition(server, tool.name, tool.digest, tool.name, self._clock(), None)
+        return None if found.is_accepted else found
+
+    def refusal(self, server: str, tool: ToolDefinition) -> Deny | None:
+        """Why calls of a tool are refused since its definition is not accepted, as far as is known here."""
+        found = self.unaccepted(server, tool)
+        return None if found is None or not is_hidden(found, self._config.settings.permissions) else _denial(found)
+
+    def read_acceptances(self, server: str) -> None:
+        """Take over what other processes have accepted of a server."""
+        try:
+            stored = by_tool(self._store.known(self.principal, server))
+        except JournalUnavailable as error:
+            logger.warning("the accepted tools of %s can't be read: %s", server, error)
+        else:
+            self._known[server] = {**self._known.get(server, {}), **stored}
+
+
+def change_of(
+    store: SqliteDefinitions, it: KnownDefinition, known: KnownTools, principal: Principal
+) -> tuple[str, ...]:
+    """Difference between a definition and the one that was accepted last. Raises `JournalUnavailable` if the store
+    can't be read."""
+    base = _accepted_before(it, known)
+    before = store.text(principal, base.server, base.tool, base.digest) if base is not None else ""
+    return change_between(fields_of(before), fields_of(store.text(principal, it.server, it.tool, it.digest)))
+
+
+def _accepted_before(it: KnownDefinition, known: KnownTools) -> KnownDefinition | None:
+    accepted = [one for one in known.get(it.former, {}).values() if one.is_accepted and one.digest != it.digest]
+    return max(accepted, key=lambda one: one.accepted_at or 0.0, default=None)
+
+
+def is_hidden(it: KnownDefinition, permissions: PermissionSettings) -> bool:
+    """True if the configuration hides a definition that nobody has accepted, and refuses calls of the tool."""
+    return (permissions.for_changed_tools if it.former else permissions.new_tools) == "hide"
+
+
+def _denial(it: KnownDefinition) -> Deny:
+    """Without a word of the definition: programs, plans and the model read the reason."""
+    kind = kind_of(it)
+    reason = {
+        "new": "the tool is new on this server (permissions.new_tools)",
+        "changed": "the definition of the tool changed since it was accepted (permissions.changed_tools)",
+    }.get(kind, f"the tool seems to be {kind} (permissions.changed_tools)")
+    return Deny(f"{reason}; the user accepts it with `{REVIEW}`")
+
+
+def review_event(it: KnownDefinition, principal: Principal, at: float, *, is_accepted: bool) -> AuditEvent:
+    """The audit's row for a definition that waits for the person, or that the person accepts."""
+    return AuditEvent(
+        kind=AuditEventKind.TOOL_ACCEPTED if is_accepted else AuditEventKind.TOOL_CHANGED,
+        principal=principal,
+        session_id="",
+        execution_id=ExecutionId(""),
+        at=at,
+        server=it.server[:_MAX_NAME_CHARACTERS],
+        tool=it.tool[:_MAX_NAME_CHARACTERS],
+        reason=f"{kind_of(it)}, definition {it.digest[:16]}",
+        status="accepted" if is_accepted else "waiting",
+    )
+
+
+def kind_of(it: KnownDefinition) -> str:
+    """`changed`, `new` or `renamed from …`."""
+    if it.former == it.tool:
+        return "changed"
+    return f"renamed from {one_line(it.former, 80)}" if it.former else "new"
+
+
+def _has_new(known: KnownTools) -> bool:
+    return any(not it.is_accepted and not it.former for its in known.values() for it in its.values())

@@ -1,0 +1,123 @@
+"""The tools whose definitions wait for the person, each with what differs, and how they are accepted.
+
+Only definitions that a server has in its last listing are shown. What is accepted are those that were shown, by their
+digests: one that is listed meanwhile still waits, and one that is not listed any more is not accepted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import anyio.to_thread
+
+from codemode_server.config import LoadedSettings
+from codemode_server.config.live import local_principal
+from codemode_server.domain.definitions import SERVER, KnownDefinition, by_tool, server_definition, waiting
+from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
+from codemode_server.features.changed_tools.tool_definitions import change_of, is_hidden, kind_of, review_event
+from codemode_server.features.privacy.sqlite_tokens import TokenCipher
+from codemode_server.startup.last_run import state_folder
+from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.listing_store import ListingStore
+from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.support.text import one_line
+from codemode_server.upstreams.cache import fingerprint
+
+MAX_NAME_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTool:
+    """A definition that waits for the person, with what differs."""
+
+    definition: KnownDefinition
+    change: tuple[str, ...]
+    until_then: str
+    """The decision on its calls until then."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.definition.server}/{self.definition.tool}"
+
+    @property
+    def title(self) -> str:
+        kind = kind_of(self.definition)
+        return f"{one_line(self.name, MAX_NAME_CHARACTERS)}: {kind}; {self.until_then}"
+
+    @property
+    def text(self) -> str:
+        return "\n".join([self.title, *(f"    {line}" for line in self.change)])
+
+
+class StoredTools:
+    """The stored definitions of the configuration's principal."""
+
+    def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread) -> None:
+        self._settings = loaded.settings
+        self._principal = local_principal(loaded.settings)
+        texts = ServerTexts(TokenCipher(state_folder(loaded.settings)))
+        self._store = SqliteDefinitions(database, thread, texts)
+        self._listings = partial(ListingStore, database, thread, texts)
+        self._audit = SqliteAudit(thread)
+
+    def waiting(self, server: str | None) -> list[WaitingTool]:
+        """By server and tool."""
+        found = self._store.known(self._principal, server)
+        tools = {name: by_tool(it for it in found if it.server == name) for name in {it.server for it in found}}
+        return [
+            WaitingTool(
+                it,
+                change_of(self._store, it, tools[it.server], self._principal),
+                _until_then(it, is_hidden=is_hidden(it, self._settings.permissions)),
+            )
+            for it in sorted(self._offered(waiting(found)), key=lambda it: (it.server, it.tool, it.seen_at))
+        ]
+
+    async def accept(self, shown: Sequence[WaitingTool]) -> list[WaitingTool]:
+        """Accept those of these that are still offered, and record it; returns them."""
+        now, accepted = time.time(), list[WaitingTool]()
+        definitions = [it.definition for it in shown]
+        offered = await anyio.to_thread.run_sync(lambda: {*self._offered(definitions)})
+        for it in shown:
+            if it.definition in offered and await self._store.accept(self._principal, it.definition, at=now):
+                self._audit.append(review_event(it.definition, self._principal, now, is_accepted=True))
+                accepted.append(it)
+        return accepted
+
+    def _offered(self, definitions: Iterable[KnownDefinition]) -> Iterator[KnownDefinition]:
+        """Those that a configured server lists now, as far as its last listing is stored."""
+        listings, digests = self._listings(), dict[str, set[str]]()
+        for it in definitions:
+            settings = self._settings.servers.get(it.server)
+            if settings is None or not (it.tool == SERVER or settings.tools.selects(it.tool)):
+                continue
+            if (listed := listings.get(it.server, fingerprint(settings))) is not None and it.server not in digests:
+                about = server_definition(listed.description)
+                digests[it.server] = {one.digest for one in (*listed.tools, about)}  # which include the name
+            if listed is None or it.digest in digests[it.server]:
+                yield it
+
+
+def accepted_text(accepted: Sequence[WaitingTool]) -> str:
+    """A line for the person on the accepted tools."""
+    if not accepted:
+        return "nothing was accepted: none of them is offered any more"
+    return f"accepted: {', '.join(dict.fromkeys(one_line(it.name, MAX_NAME_CHARACTERS) for it in accepted))}"
+
+
+def digest_of_review(shown: Sequence[WaitingTool]) -> str:
+    """Differs if other definitions wait than those that were shown, or if they differ from something else."""
+    parts = [part for it in shown for part in (it.definition.digest, *it.change)]
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _until_then(it: KnownDefinition, *, is_hidden: bool) -> str:
+    if not is_hidden:
+        return "calls are not held back"
+    return "hidden" if it.tool == SERVER else "hidden, calls are refused"

@@ -1,0 +1,1 @@
+"""What sessions have read, and rules on where it may go."""

@@ -1,0 +1,1 @@
+"""Upstream tools offered to the host beside the four meta tools."""

@@ -1,0 +1,130 @@
+"""The tools of upstreams that the host gets beside the meta-tools, because the configuration exposes them.
+
+A host gets this list before the MCP library is imported, so nothing here imports that library. What upstreams say of
+their tools is untrusted: names are made fit for every host, texts are masked and cut, schemas pass `direct_schema`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from codemode_server.calls.policy.rules import PermissionRules, Subject
+from codemode_server.catalog.catalog import Catalog, Server, Tool
+from codemode_server.catalog.untrusted import one_line, prose
+from codemode_server.config.settings import Settings
+from codemode_server.domain.tools import Effect
+from codemode_server.features.direct_tools.schema import UnfitSchema, safe_schema
+from codemode_server.support.redaction import Redactor
+
+MAX_TOOLS = 100
+"""OpenAI's models take 128 tools of all servers together; more direct tools than this serve nobody."""
+MAX_NAME_CHARACTERS = 48
+"""Models' interfaces take names of 64 characters, and hosts put `mcp__codemode__` or the like before ours."""
+MAX_CHARACTERS = 200_000
+"""Maximum length of all definitions together, as JSON."""
+TARGET = "codemode-server/tool"
+"""Key in the `_meta` of a definition: the raw names of the server and the tool that a call is sent to."""
+_MAX_PROBLEMS = 20
+"""Tools whose schemas are unfit, after which no more are looked at: a hostile server has thousands."""
+_MAX_DESCRIPTION_CHARACTERS = 1_200
+"""Claude Code cuts a description at 2 KB."""
+_HASH_CHARACTERS = 6
+_ANNOTATIONS: dict[Effect, dict[str, bool]] = {
+    Effect.READS: {"readOnlyHint": True},
+    Effect.WRITES: {"readOnlyHint": False, "destructiveHint": False},
+    Effect.DESTROYS: {"readOnlyHint": False, "destructiveHint": True},
+    Effect.UNKNOWN: {},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DirectTool:
+    """A tool of an upstream that the host can call without a program."""
+
+    name: str
+    """The name for the host."""
+    server: Server
+    tool: Tool
+
+    def definition(self, redactor: Redactor) -> dict[str, Any]:
+        """The tool as the protocol has it, for `tools/list`. Raises `UnfitSchema`: models' interfaces would refuse its
+        input schema."""
+        said = self.tool.definition
+        text = prose(redactor.head(said.description, 4 * _MAX_DESCRIPTION_CHARACTERS), _MAX_DESCRIPTION_CHARACTERS)
+        text = text or self.tool.raw_name
+        title = one_line(redactor.head(said.title or "", 400), 80)
+        return {
+            "name": self.name,
+            **({"title": redactor.text(f"{self.server.name}: {title}")} if title else {}),
+            "description": redactor.text(f"[{self.server.name}] {text}"),
+            "inputSchema": safe_schema(said.input_schema, redactor),
+            "annotations": dict(_ANNOTATIONS[self.tool.effect]),
+            "_meta": {"anthropic/alwaysLoad": True, TARGET: [self.server.raw_name, self.tool.raw_name]},
+        }
+
+
+def direct_tools(catalog: Catalog, settings: Settings) -> list[DirectTool]:
+    """The tools that the configuration exposes and that can be called, perhaps after asking the person, in the order of
+    the catalog."""
+    rules = PermissionRules(settings.permissions)
+    found = [
+        (server, tool)
+        for server in catalog.servers
+        if (own := settings.servers.get(server.raw_name)) is not None and own.may_have_direct_tools
+        for tool in server.tools
+        if own.is_direct(tool.raw_name) and rules.always_denied(Subject.of_tool(server, tool)) is None
+    ]
+    names = _names(found)
+    return [DirectTool(names[number], server, tool) for number, (server, tool) in enumerate(found)]
+
+
+def direct_definitions(tools: Sequence[DirectTool], redactor: Redactor) -> tuple[list[dict[str, Any]], list[str]]:
+    """Their definitions, as many as hosts take, and why the others are left out, a line each."""
+    shown: list[dict[str, Any]] = []
+    problems: list[str] = []
+    room = MAX_CHARACTERS
+    for number, direct in enumerate(tools):
+        title = f"{direct.server.name}.{direct.tool.name}"
+        try:
+            definition = direct.definition(redactor)
+        except UnfitSchema as error:
+            problems.append(redactor.line(f"{title} is not offered to the host: {error}", 300))
+            if len(problems) == _MAX_PROBLEMS:
+                break
+            continue
+        room -= len(json.dumps(definition, ensure_ascii=False))
+        if room < 0 or len(shown) == MAX_TOOLS:
+            bound = f"{MAX_TOOLS} direct tools" if len(shown) == MAX_TOOLS else f"{MAX_CHARACTERS:,} characters"
+            left = len(tools) - number
+            problems.append(f"{left} direct tools are not offered to the host, since hosts take at most {bound}")
+            break
+        shown.append(definition)
+    return shown, problems
+
+
+def _names(found: Sequence[tuple[Server, Tool]]) -> list[str]:
+    """A name for each that no other has in any spelling. Tools of one name all get a hash of their raw names, so that
+    a name never moves from one tool to another."""
+    plain = [f"{server.name}__{tool.name}" for server, tool in found]
+    unclear = {name for name, count in Counter(name.casefold() for name in plain).items() if count > 1}
+    return [
+        _hashed_name(name, server, tool) if name.casefold() in unclear or not _FIT.fullmatch(name) else name
+        for name, (server, tool) in zip(plain, found, strict=True)
+    ]
+
+
+_FIT = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
+"""Names that all hosts and models take."""
+
+
+def _hashed_name(name: str, server: Server, tool: Tool) -> str:
+    digest = hashlib.sha256(f"{server.raw_name}\0{tool.raw_name}".encode(errors="surrogatepass")).hexdigest()
+    begin = "" if re.match("[A-Za-z]", name) else "t_"
+    fit = re.sub("[^A-Za-z0-9_-]", "_", begin + name)[: MAX_NAME_CHARACTERS - _HASH_CHARACTERS - 1].rstrip("_")
+    return f"{fit}_{digest[:_HASH_CHARACTERS]}"

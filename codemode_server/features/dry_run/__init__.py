@@ -1,0 +1,1 @@
+"""Runs of a program that send no call that acts, and report what it would have sent."""

@@ -1,0 +1,1 @@
+"""Result types that are observed in calls and shown in stubs."""

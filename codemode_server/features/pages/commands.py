@@ -1,0 +1,53 @@
+"""The `ui` command: serves local pages until it is interrupted, and opens them in a browser. Whoever has the address
+can approve calls, so it never goes to the command's output, which a model that runs commands would read."""
+
+from __future__ import annotations
+
+import argparse
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.cli.terminal import configuration, require_terminal, show_person
+from codemode_server.config import LoadedSettings
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.features.pages.browser import Browser
+from codemode_server.features.pages.serving import serving
+
+LINE = "This address opens the pages once, in one browser; do not pass it on. Ctrl+C ends them."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=_port, default=0, metavar="NUMBER", help="serve here; default: a free one")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    require_terminal()
+    loaded = configuration(parsed)
+    problem: BaseException | None = None
+    try:
+        anyio.run(_open, loaded, parsed.port, not parsed.no_browser)
+    except* (OSError, CodemodeError) as group:  # of the tasks of the server
+        problem = group.exceptions[0]
+    if problem is not None:
+        raise CodemodeError(f"the pages can't be served: {problem}") from problem
+    return 0
+
+
+async def _open(loaded: LoadedSettings, port: int, with_browser: bool) -> None:
+    browser = Browser("Open the pages of codemode-server")
+    try:
+        async with serving(loaded, port) as address:
+            show_person(f"{address}\n{LINE}")
+            if with_browser:
+                await anyio.to_thread.run_sync(browser.open, address)
+            await anyio.sleep_forever()
+    finally:
+        browser.close()
+
+
+def _port(text: str) -> int:
+    if text.isascii() and text.isdecimal() and int(text[:6]) < 2**16:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no port")

@@ -1,0 +1,244 @@
+"""The pages of executions, questions, privacy tokens, permissions and savings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+import anyio
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+
+from codemode_server.calls.policy.rules import PermissionRules
+from codemode_server.catalog.naming import Kind, name_alone
+from codemode_server.domain.approvals import ApprovalId
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.history import HistoryQuery
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.savings import METHOD, TokenUsage
+from codemode_server.features.approvals.question import line_numbers
+from codemode_server.features.pages.questions import answer_of, question_html, texts_of
+from codemode_server.features.pages.site import Site
+from codemode_server.features.pages.waterfall import Bar, waterfall
+from codemode_server.features.privacy.token_reveals import TokenReveals
+from codemode_server.records.executions import ExecutionDetail, Records
+from codemode_server.records.known_tools import KnownTools, arguments_of
+from codemode_server.storage.sqlite_history import MAX_COUNTED_ROWS
+
+UNFINISHED = frozenset({ExecutionStatus.QUEUED, ExecutionStatus.RUNNING, ExecutionStatus.WAITING})
+_MAX_PARAMETER_CHARACTERS = 4_000
+_MAX_SEARCH_CHARACTERS = 200
+_PERIODS = (7, 30, 90)
+"""Days for which savings are shown."""
+_DAY_SECONDS = 86_400.0
+_MAX_SERVERS, _MAX_EXECUTIONS = 100, 50
+"""Rows of the page of savings."""
+_SEARCH_FIELDS = ("text", "server", "tool", "status", "since", "until")
+
+
+class RecordPages:
+    """The pages of executions, questions, privacy tokens, permissions and savings."""
+
+    def __init__(self, site: Site, records: Records, tokens: TokenReveals) -> None:
+        self._site = site
+        self._records = records
+        self._tokens = tokens
+        site.get("", self._executions)
+        site.get("executions", self._executions)
+        site.get("executions/{name}", self._execution)
+        site.get("executions/{name}/calls/{seq:int}", self._call)
+        site.post("executions/{name}/cancel", self._cancel)
+        site.get("approvals", self._approvals)
+        site.get("approvals/{name}", self._approval)
+        site.post("approvals/{name}", self._answer)
+        site.get("privacy/{name}", self._token)
+        site.post("privacy/{name}", self._reveal)
+        site.get("permissions", self._permissions)
+        site.get("savings", self._savings)
+
+    async def _executions(self, request: Request) -> Response:
+        given = {name: value[:_MAX_SEARCH_CHARACTERS] for name, value in request.query_params.items()}
+        query = _query(given)
+        history = await self._records.search(query)
+        older = None
+        if history.older_than is not None:
+            older = urlencode({**{name: it for name, it in given.items() if it}, "before": repr(history.older_than)})
+        return await self._site.page(
+            "executions",
+            "executions",
+            request,
+            executions=history.executions,
+            older=older,
+            given={name: given.get(name, "") for name in _SEARCH_FIELDS},
+            is_search=any(given.get(name) for name in _SEARCH_FIELDS),
+            statuses=[it.value for it in ExecutionStatus],
+            is_live=query.before is None,
+        )
+
+    async def _execution(self, request: Request) -> Response:
+        name, after = request.path_params["name"], request.query_params.get("after", "0")
+        detail = await self._records.detail(ExecutionId(name), after=int(after[:9]) if after.isdecimal() else 0)
+        if detail is None:
+            return self._site.message(404, "Not recorded", f"No execution {name} of yours is recorded (any more).")
+        bars = _bars(detail)
+        marks: dict[int, list[int]] = {}
+        for bar in bars:
+            for line in bar.lines:
+                marks.setdefault(line, []).append(bar.call.seq)
+        is_running = detail.record.status in UNFINISHED
+        known = await self._known_tokens(detail.record.code, detail.record.description, detail.record.error)
+        values = {"found": detail, "bars": bars, "marks": marks, "known": known}
+        return await self._site.page("execution", "executions", request, is_live=is_running, **values)
+
+    async def _call(self, request: Request) -> Response:
+        execution_id = ExecutionId(request.path_params["name"])
+        call = await self._records.call(execution_id, min(request.path_params["seq"], 2**31))
+        if call is None:
+            return self._site.message(404, "Not recorded", "The journal has no such call of yours (any more).")
+        known = await self._known_tokens(call.arguments, call.result, call.error)
+        return await self._site.page("call", "executions", found=call, execution_id=execution_id, known=known)
+
+    async def _cancel(self, request: Request, _: Mapping[str, str]) -> Response:
+        name = request.path_params["name"]
+        await self._records.cancel(ExecutionId(name))
+        return self._site.redirect(f"executions/{name}")
+
+    async def _approvals(self, request: Request) -> Response:
+        shown = {"approvals": await self._records.approvals(), "refused": await self._records.refusals()}
+        return await self._site.page("approvals", "approvals", request, **shown, is_live=True)
+
+    async def _approval(self, request: Request) -> Response:
+        approval = await self._records.approval(ApprovalId(request.path_params["name"]))
+        if approval is None or not approval.may_be_approved(time.time()):
+            gone = "This question has its answer, or its program has ended."
+            return self._site.message(404, "Nothing to answer", gone)
+        base = self._site.admission.base
+        body = question_html(
+            approval.question,
+            f"{base}/approvals/{approval.approval_id}",
+            token=self._site.admission.form_token,
+            known=await self._known_tokens(texts_of(approval.question)),
+            base=base,
+        )
+        return await self._site.page("approval", "approvals", approval=approval, body=body)
+
+    async def _answer(self, request: Request, form: Mapping[str, str]) -> Response:
+        approval_id = ApprovalId(request.path_params["name"])
+        approval = await self._records.approval(approval_id)
+        answer = None if approval is None else answer_of(form, approval.question)
+        if answer is None:
+            return self._site.message(400, "Not understood", "Go back, and choose one of the answers.")
+        await self._records.answer(approval_id, answer)
+        return self._site.redirect("approvals")
+
+    async def _known_tokens(self, *texts: str | None) -> Collection[str]:
+        return await self._tokens.known_in("\n".join(filter(None, texts)))
+
+    async def _token(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        return await self._site.page(
+            "token", "executions", found=await self._tokens.find(f"<{name}>"), name=name, value=None
+        )
+
+    async def _reveal(self, request: Request, _: Mapping[str, str]) -> Response:
+        """The value is in this answer alone: a redirect would need an address that shows it."""
+        name = request.path_params["name"]
+        token = await self._tokens.reveal(f"<{name}>")
+        return await self._site.page("token", "executions", found=token, name=name, value=token.original)
+
+    async def _permissions(self, request: Request) -> Response:
+        call = request.query_params.get("call", "")[:_MAX_PARAMETER_CHARACTERS].strip()
+        arguments = request.query_params.get("args", "")[:_MAX_PARAMETER_CHARACTERS].strip()
+        decisions = await self._records.history.decisions(self._records.principal)
+
+        def read() -> dict[str, Any]:
+            explanation, problem = "", ""
+            with KnownTools.of(self._records.present()) as known:
+                if call:
+                    try:
+                        given = arguments_of(arguments, "the box of arguments") if arguments else None
+                        explanation = known.explanation(call, given)
+                    except CodemodeError as error:
+                        problem = str(error)
+                permissions = known.loaded.settings.permissions
+                # An approved call's reason names its rule too.
+                rules = [
+                    (
+                        known.loaded.redactor.text(it.settings.text),
+                        sum(one.calls for one in decisions if it.source in one.reason),
+                    )
+                    for it in PermissionRules(permissions).rules
+                ]
+            otherwise = f"preset {permissions.preset}" if permissions.preset else f"default {permissions.default}"
+            return {"explanation": explanation, "problem": problem, "rules": rules, "otherwise": otherwise}
+
+        return await self._site.page(
+            "permissions",
+            "permissions",
+            call=call,
+            arguments=arguments,
+            decisions=decisions,
+            counted_rows=MAX_COUNTED_ROWS,
+            **await anyio.to_thread.run_sync(read),
+        )
+
+    async def _savings(self, request: Request) -> Response:
+        given = request.query_params.get("days", "")
+        days = next((it for it in _PERIODS if str(it) == given), _PERIODS[1])
+        store, principal = self._records.savings, self._records.principal
+        since = time.time() - days * _DAY_SECONDS
+        by_day = await store.days(principal, since, days + 1)
+        servers = await store.servers(principal, since, _MAX_SERVERS)
+        executions = await store.executions(principal, since, _MAX_EXECUTIONS)
+        mask = self._records.config.redactor.text
+        return await self._site.page(
+            "savings",
+            "savings",
+            total=sum((it.usage for it in by_day), TokenUsage()),
+            days=by_day,
+            period=days,
+            periods=_PERIODS,
+            method=METHOD,
+            servers=[(mask(it.name), it.tokens) for it in servers],
+            executions=executions,
+        )
+
+
+def _bars(detail: ExecutionDetail) -> list[Bar]:
+    record = detail.record
+    tools = {(it.server, it.tool) for it in detail.calls}
+    names = {it: (name_alone(it[0], Kind.SERVER), name_alone(it[1], Kind.TOOL)) for it in tools}
+    numbers = line_numbers(record.code or "", set(names.values())) if detail.is_code_whole else {}
+    lines = {raw: numbers.get(name, []) for raw, name in names.items()}
+    ended = record.ended_at if record.ended_at is not None else time.time()
+    return waterfall(detail.calls, detail.waits, detail.retries, lines, began=record.started_at, ended=ended)
+
+
+def _query(given: Mapping[str, str]) -> HistoryQuery:
+    status = given.get("status", "")
+    until, before = _day(given.get("until", "")), None
+    with suppress(ValueError):
+        before = float(given.get("before", ""))
+    if before is None and until is not None:
+        before = until + _DAY_SECONDS
+    return HistoryQuery(
+        text=given.get("text", "").strip(),
+        server=given.get("server", "").strip(),
+        tool=given.get("tool", "").strip(),
+        status=ExecutionStatus(status) if status in set(ExecutionStatus) else None,
+        since=_day(given.get("since", "")) or 0.0,
+        before=before,
+    )
+
+
+def _day(text: str) -> float | None:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,1 @@
+"""Prompts of upstreams, offered to the host."""

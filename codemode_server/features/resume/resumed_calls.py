@@ -1,0 +1,305 @@
+"""The calls of an earlier run of an execution, for the program that runs again.
+
+A program that runs again makes its calls again. Each is found by its `CallKey`, which does not depend on the order of
+concurrent calls:
+
+* A call that succeeded, or that its server answered with an error, is answered from the journal, and nothing is sent:
+  an error does not say that nothing was done. Only a reading that failed last is sent again, since it may be what
+  ended the program.
+* A call that was sent and whose outcome is not known is sent again if it only reads. Of others a person, or
+  `approvals.unknown`, says that it arrived, or that it is sent again, or gives it up; the first is recorded, and
+  holds until the program fails.
+* A call that was never sent (refused, invalid, waiting for a person) counts as not recorded.
+* A call that is not recorded is new, and is sent. But if it may change something, and the program has not yet made
+  again all calls of its earlier run that may have changed something, then it departs from that run: it may be one of
+  those with other arguments, which must not be made twice. A person has to approve it. Concurrent calls may come in
+  another order, so this is only said once nothing else of the program has been in flight for as long as it may take
+  to make the next recorded call.
+* Answers arrive in the order in which they arrived first (`AnswerOrder`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import anyio
+
+from codemode_server.calls.policy.policy import joined
+from codemode_server.calls.targets import CallTarget
+from codemode_server.domain.calls import (
+    Allow,
+    ApprovalDecision,
+    Ask,
+    CallOutcome,
+    CallStatus,
+    Decision,
+    Deny,
+    Recorded,
+    ToolCall,
+)
+from codemode_server.domain.errors import ToolFailed
+from codemode_server.domain.executions import CallRecord
+from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.tools import Effect
+from codemode_server.features.dry_run.placeholders import without_numbers
+from codemode_server.features.resume.answer_order import AnswerOrder
+from codemode_server.sandbox.contract import Reply
+from codemode_server.support.change_signal import ChangeSignal
+from codemode_server.support.off_loop import is_large, run_sized
+from codemode_server.support.text import first_few
+
+if TYPE_CHECKING:
+    from codemode_server.calls.execution_calls import ExecutionCalls
+
+
+_UNKNOWN = (CallStatus.STARTED, CallStatus.TIMED_OUT, CallStatus.CANCELLED, CallStatus.UNKNOWN)
+_MAX_NAMES = 3
+T = TypeVar("T")
+UnknownPolicy = Literal["ask", "retry", "skip", "fail"]
+
+
+class ResumedCalls:
+    """The recorded calls of one execution, and which of them it has made again. Used from one event loop."""
+
+    def __init__(
+        self,
+        records: Sequence[CallRecord],
+        *,
+        effect_of: Callable[[str, str], Effect],
+        unknown: UnknownPolicy,
+        is_closed: bool = False,
+        has_failed: bool = False,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        """`effect_of`: by the raw names of server and tool. `is_closed`: nothing is sent, so a call without a record
+        fails. `has_failed`: the program did, perhaps by what a person entered. `redact` masks secrets in what a person
+        is shown."""
+        self._effect_of = effect_of
+        self._unknown = unknown
+        self.is_closed = is_closed
+        self._asks_again = has_failed and unknown == "ask"
+        self._redact = redact
+        self.order = AnswerOrder(records)
+        self._survived: set[int] = set()
+        """Numbers of the calls after whose end the program made another one."""
+        self.unanswered: dict[int, int] = {}
+        """Numbers of the calls that an earlier run sent without an answer → their numbers in that run."""
+        self.last_seq = max((record.call.seq for record in records), default=0)
+        """The highest number of a recorded call."""
+        # A later run may have made the same call again.
+        self._records = {record.call.key: record for record in records if _was_sent(record)}
+        later_start = 0.0  # of a call that the program made after it: one that waited for approval may start late
+        for record in reversed(records):
+            if record.ended_at is not None and record.ended_at < later_start:
+                self._survived.add(record.call.seq)
+            later_start = max(later_start, record.started_at)
+        self._new: set[int] = set()
+        """Numbers of the calls that have no record."""
+        self._changed = ChangeSignal()
+
+    def has_answer(self, call: ToolCall) -> bool:
+        """True if this call succeeded in the earlier run, so that it is not sent again."""
+        record = self._records.get(call.key)
+        outcome = record.outcome if record is not None and record.unreadable is None else None
+        return outcome is not None and outcome.status is CallStatus.SUCCEEDED
+
+    def decision(self, call: ToolCall, effect: Effect, decided: Decision) -> Decision:
+        """The decision on a call of the program, where `decided` is that of the policy."""
+        record = self._records.pop(call.key, None)
+        if record is None:
+            self._new.add(call.seq)
+        else:
+            self._changed.notify()
+        if isinstance(decided, Deny) and not self.is_closed:
+            return decided
+        if record is None:
+            return Deny("the journal has no such call, and a replay sends none") if self.is_closed else decided
+        outcome = record.outcome
+        is_doubted = self._asks_again and isinstance(record.decision, Recorded)
+        if outcome is None or outcome.status in _UNKNOWN or is_doubted:
+            return self._of_unknown(call, record, effect, decided)
+        is_repeatable = effect is Effect.READS and not self.is_closed
+        if is_repeatable and outcome.status is CallStatus.FAILED and record.call.seq not in self._survived:
+            return decided
+        if record.unreadable is not None and outcome.status is CallStatus.SUCCEEDED:
+            if is_repeatable:
+                return decided
+            return Deny(f"it succeeded in the earlier run as call {record.call.seq}, and {record.unreadable}")
+        return Recorded(outcome, f"call {record.call.seq} of the earlier run", record.call.seq)
+
+    def _of_unknown(self, call: ToolCall, record: CallRecord, effect: Effect, decided: Decision) -> Decision:
+        if effect is Effect.READS and not self.is_closed:
+            return decided
+        self.unanswered[call.seq] = record.call.seq
+        did = "was taken as arrived, and the program failed" if isinstance(record.decision, Recorded) else "sent this"
+        reason = f"call {record.call.seq} of the earlier run {did}, and it is not known whether it arrived"
+        match "fail" if self.is_closed else self._unknown:
+            case "fail":
+                return Deny(reason, "" if self.is_closed else "With approvals.unknown: ask, the user decides.")
+            case "retry":
+                return decided
+            case "skip":
+                outcome = CallOutcome(CallStatus.SUCCEEDED, 0.0)
+                return Recorded(outcome, f"approvals.unknown: skip; {reason}", is_assumed=True)
+        return Ask(reason, is_unanswered=True)
+
+    @property
+    def missing(self) -> list[CallRecord]:
+        """The recorded calls that may have changed something and were not made again yet."""
+        calls = self._records.values()
+        return [it for it in calls if self._effect_of(it.call.server, it.call.tool) is not Effect.READS]
+
+    def remarks(self) -> list[str]:
+        """Lines for the model at the end of the run."""
+        if not (missing := self.missing):
+            return []
+        return [f"the earlier run made calls that this one did not: {named(it.call for it in missing)}"]
+
+    async def departure(self, call: ToolCall, has_others: Callable[[], bool]) -> Ask | None:
+        """Approval needed for an unrecorded call that may change something and departs from the earlier run; None if it
+        does not. `has_others` tells whether other calls of the program are in flight."""
+        if call.seq not in self._new:
+            return None
+        missing = await left_when_quiet(
+            lambda: self.missing,
+            changed=self._changed,
+            patience_s=lambda: self.order.patience,
+            has_others=has_others,
+        )
+        if not missing:
+            return None
+        made = named(it.call for it in missing)
+        return Ask(
+            f"the program departs from its earlier run, which made {made} instead; it may do the same twice",
+            await self._differences(call, missing),
+        )
+
+    async def _differences(self, call: ToolCall, missing: Sequence[CallRecord]) -> tuple[str, ...]:
+        """How the arguments differ from those of the call of the same tool that has most of them."""
+        tool = call.server, call.tool
+        same = (it.call for it in missing if it.unreadable is None and (it.call.server, it.call.tool) == tool)
+        nearest = max(same, key=lambda it: common_names(it.arguments, call.arguments), default=None)
+        if nearest is None:
+            return ()
+        is_long = is_large(nearest.arguments) or is_large(call.arguments)
+        lines = await run_sized(is_long, argument_differences, nearest.arguments, call.arguments, self._redact)
+        return (f"compared with call {nearest.seq} of the earlier run:", *lines)
+
+
+def _was_sent(record: CallRecord) -> bool:
+    if not isinstance(record.decision, Allow | Recorded):
+        return False
+    return record.outcome is None or record.outcome.status.may_have_been_sent
+
+
+def decision_after(
+    calls: ExecutionCalls, call: ToolCall, target: CallTarget, decided: Decision
+) -> tuple[Decision, Ask | None]:
+    """The decision on a call where `decided` is that of the policy, and what a person has to approve beside that."""
+    if calls.resumed is None:
+        return decided, None
+    found = calls.resumed.decision(call, target.effect, decided)
+    if isinstance(found, Recorded) and calls.plan is not None and target.effect is not Effect.READS:
+        calls.plan.take_replayed(call)
+    if isinstance(found, Ask) and found is not decided:
+        return with_departure(decided, found), found
+    return found, None
+
+
+async def departure_of(calls: ExecutionCalls, call: ToolCall, target: CallTarget) -> Ask | None:
+    """Approval needed for a call that differs from the earlier run or from the plan; else None."""
+    if target.effect is Effect.READS:
+        return None
+    found: list[Ask] = []
+    for expected in (calls.resumed, calls.plan):
+        if expected is not None and (one := await expected.departure(call, lambda: bool(calls.in_flight))) is not None:
+            found.append(one)
+    return joined(found) if found else None
+
+
+def with_departure(decided: Decision, departure: Ask | None) -> Decision:
+    """One question about a departure and about what the policy asks."""
+    if departure is None or not isinstance(decided, Allow | Ask):
+        return decided
+    return joined([departure, *([decided] if isinstance(decided, Ask) else [])])
+
+
+def naming_departure(calls: ExecutionCalls, ask: Ask, answer: ApprovalDecision) -> ApprovalDecision:
+    """The answer to a question; that of a program that runs again names the call of its earlier run."""
+    is_compared = calls.resumed is not None or calls.plan is not None
+    if isinstance(answer, Deny) and is_compared and ask.reason not in answer.reason:
+        return replace(answer, reason=f"{answer.reason} ({ask.reason})")
+    return answer
+
+
+def recorded_reply(outcome: CallOutcome) -> Reply:
+    """The answer of an earlier run; raises `ToolFailed` if that was an error."""
+    if outcome.status is CallStatus.FAILED and outcome.result is None:
+        raise ToolFailed(outcome.error or "it failed in the earlier run")
+    return Reply(outcome.result, outcome.encoding)
+
+
+async def left_when_quiet(
+    left: Callable[[], list[T]],
+    *,
+    changed: ChangeSignal,
+    patience_s: Callable[[], float],
+    has_others: Callable[[], bool],
+) -> list[T]:
+    """Waits for the expected calls; returns those left once nothing has changed for `patience_s` and `has_others` says
+    that no other call is in flight."""
+    while left():
+        with anyio.move_on_after(patience_s()) as quiet:
+            await changed.wait()
+        if quiet.cancelled_caught and not has_others():
+            break
+    return left()
+
+
+def named(calls: Iterable[ToolCall]) -> str:
+    """`call 1 (github/create_issue), …`."""
+    return first_few([f"call {it.seq} ({it.server}/{it.tool})" for it in calls], _MAX_NAMES)
+
+
+_MISSING = object()
+_MAX_EXCERPT = 200
+_BEFORE_DIFFERENCE = 30
+
+Arguments = Mapping[str, JsonValue]
+
+
+def differing_names(before: Arguments, now: Arguments) -> list[str]:
+    """The arguments of either call that the other one has not, or has with another value."""
+    return [it for it in dict.fromkeys([*before, *now]) if before.get(it, _MISSING) != now.get(it, _MISSING)]
+
+
+def common_names(before: Arguments, now: Arguments) -> int:
+    """How many arguments both calls have with the same value."""
+    return sum(now.get(name, _MISSING) == value for name, value in before.items())
+
+
+def argument_differences(before: Arguments, now: Arguments, redact: Callable[[str], str]) -> list[str]:
+    """A line `- name: …` and a line `+ name: …` for each argument that differs, from where it begins to differ.
+    `redact` masks secrets, before anything is cut."""
+    lines: list[str] = []
+    for name in differing_names(before, now):
+        one, other = (redact(_text(it.get(name, _MISSING))) for it in (before, now))
+        if one != other:
+            lines += [f"- {name}: {_excerpt(one, other)}", f"+ {name}: {_excerpt(other, one)}"]
+    return lines
+
+
+def _text(value: Any) -> str:
+    if value is _MISSING:
+        return "(not given)"
+    return json.dumps(without_numbers(value), ensure_ascii=False, default=str)
+
+
+def _excerpt(text: str, other: str) -> str:
+    first = next((at for at, (one, two) in enumerate(zip(text, other, strict=False)) if one != two), len(other))
+    start = max(0, min(first, len(text)) - _BEFORE_DIFFERENCE)
+    shown = text[start : start + _MAX_EXCERPT]
+    return f"{'…' if start else ''}{shown}{'…' if start + _MAX_EXCERPT < len(text) else ''}"

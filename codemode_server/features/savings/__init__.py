@@ -1,0 +1,1 @@
+"""Tokens that programs kept out of the model's context."""

@@ -1,0 +1,1 @@
+"""A log of each session's programs as files in its workspace."""

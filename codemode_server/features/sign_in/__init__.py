@@ -1,0 +1,1 @@
+"""Sign-ins that are offered to the person while a call waits."""

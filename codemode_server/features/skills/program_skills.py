@@ -1,0 +1,133 @@
+"""The skills that programs import and save, and what becomes of their proposals when they end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+
+from codemode_server.domain.errors import CodemodeError, MetaToolError
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.flows import Source
+from codemode_server.executions.execution import Execution
+from codemode_server.executions.preflight.preflight import CheckContext, Preflight
+from codemode_server.features.data_flow.read_sources import ReadSources
+from codemode_server.features.guardrails.guarded_programs import ProgramGuard
+from codemode_server.features.skills.library import SkillLibrary
+from codemode_server.features.skills.rules import check_name, check_text, facts_of
+from codemode_server.features.skills.store import SavedSkill
+from codemode_server.sandbox.backend_selection import Sandbox
+
+MAX_SAVES = 50
+"""Maximum per execution."""
+_MAX_WARNINGS = 3
+_MAX_LOADED = 100
+"""The texts of so many are held for questions about calls; a person is not shown the lines of more."""
+
+
+@dataclass(slots=True)
+class ProgramSkills:
+    """Serves the programs of all executions."""
+
+    library: SkillLibrary
+    preflight: Preflight
+    sources: ReadSources
+    guard: ProgramGuard
+    sandbox: Sandbox
+
+    async def load(self, execution: Execution, path: tuple[str, ...]) -> dict[str, Any]:
+        """The answer to an import of `skills.<path>`, which has passed the guardrails. Raises `MetaToolError` if there
+        is no such module, or a guardrail blocks it."""
+        answer, found = await anyio.to_thread.run_sync(self.library.load, execution.owner, path)
+        if found is None:
+            return answer
+        text = await self.guard.imported(execution, found.text)
+        self.sources.take_over(execution.context, found.sources)
+        if len(execution.skills.loaded) < _MAX_LOADED:
+            execution.skills.loaded["/".join(("skills", *path)) + ".py"] = text
+        return {**answer, "source": text}
+
+    async def save(self, execution: Execution, name: str, text: str) -> str:
+        """Store a skill as a proposal of this execution; gives a line for the model. Raises `MetaToolError` if it may
+        not be saved, with what is wrong."""
+        execution.skills.saves += 1
+        if execution.skills.saves > MAX_SAVES:
+            raise MetaToolError(f"a program may save at most {MAX_SAVES} skills")
+        if execution.calls.resumed is not None and execution.calls.resumed.is_closed:
+            return f"skills.{name} was not saved: this is a replay"
+        if execution.is_dry_run:
+            line = f"skills.{name} was not saved: this is a dry run"
+            execution.calls.messages.append(line)
+            return line
+        text = text.replace("\r\n", "\n").rstrip() + "\n"
+        check_name(name)
+        importable = (await self.sandbox.ready()).importable
+        await anyio.to_thread.run_sync(check_text, name, text, importable)
+        context = CheckContext(why_no_skill=partial(self.library.why_missing, execution.owner), is_module=True)
+        checked = await self.preflight.check(text, context)
+        if checked.errors:
+            raise MetaToolError(checked.message.replace("not run:", f"skills/{name}.py was not saved:", 1))
+        sources = tuple(self.sources.of(execution.context))
+        try:
+            line = await anyio.to_thread.run_sync(self._propose, execution, name, text, sources)
+        except OSError as error:
+            raise MetaToolError(f"skills/{name}.py can't be written: {error.strerror}") from error
+        warnings = checked.warning_lines()[:_MAX_WARNINGS]
+        execution.skills.saved[name] = line
+        return "\n".join([line, *(f"warning: {warning}" for warning in warnings)])
+
+    def _propose(self, execution: Execution, name: str, text: str, sources: tuple[Source, ...]) -> str:
+        owner, store = execution.owner, self.library.store(execution.owner.principal)
+        if name.casefold() in self.library.project_names():
+            raise MetaToolError(f"skills.{name} is the user's own skill; save under another name")
+        saved = [*store.in_use(), *store.proposals()]
+        other = next((it.name for it in saved if it.name != name and it.name.casefold() == name.casefold()), None)
+        if other is not None:
+            raise MetaToolError(f"there is a skill {other!r}, which some file systems don't tell from {name!r}")
+        now = store.read_in_use(name)
+        if now is not None and now.text == text and not now.is_changed and now.accepted_at is not None:
+            return f"skills.{name} has this text already, and every session can import it"
+        facts = facts_of(name, text)
+        session_id = owner.session.session_id
+        store.propose(SavedSkill(name, text, execution.execution_id, session_id, time.time(), facts.tools, sources))
+        import_line = f"from skills.{name} import {facts.function}"
+        if self._is_automatic(now):
+            return f"skills.{name} is saved once this program succeeds: {import_line}"
+        new = "a new version of the accepted skill, proposed" if now is not None else "proposed"
+        only = "" if owner.session.is_ephemeral else f"this session can import it ({import_line}), "
+        return f"skills.{name} is {new}: {only}others once the user accepts it (codemode-server skills accept {name})"
+
+    async def settle(self, execution: Execution) -> None:
+        """Keep the proposals of an execution that succeeded, delete those of one that did not. Does nothing while
+        the execution waits."""
+        if not execution.skills.saved or execution.status is ExecutionStatus.WAITING:
+            return
+        is_done = execution.status is ExecutionStatus.SUCCEEDED
+        try:
+            await anyio.to_thread.run_sync(self._put_in_use if is_done else self._discard, execution)
+        except (OSError, CodemodeError) as error:
+            execution.calls.messages.append(f"what was saved under /skills could not be settled: {error}")
+            return
+        names = ", ".join(execution.skills.saved)
+        lines = [line for line in execution.skills.saved.values() if line not in execution.outcome.stdout]
+        execution.calls.messages += lines if is_done else [f"not saved, since the program did not succeed: {names}"]
+
+    def _put_in_use(self, execution: Execution) -> None:
+        store = self.library.store(execution.owner.principal)
+        for skill in store.proposals_of(execution.execution_id):
+            store.settle(skill)
+            now = store.read_in_use(skill.name)
+            if self._is_automatic(now):
+                store.put_in_use(replace(skill, is_proposal=False), shown=now)
+
+    def _discard(self, execution: Execution) -> None:
+        store = self.library.store(execution.owner.principal)
+        for skill in store.proposals_of(execution.execution_id):
+            store.delete_proposal(skill)
+
+    def _is_automatic(self, now: SavedSkill | None) -> bool:
+        """True if a new version is used without review: never in place of one that a person accepted."""
+        return self.library.is_automatic and (now is None or (now.accepted_at is None and not now.is_changed))

@@ -1,0 +1,215 @@
+"""Builds the text about the servers in our tools' descriptions: their names, and signatures of some of their tools.
+
+Within a budget of tokens: first the names of the servers, then the tools that programs called most, then those that
+are easiest to call, of each server in turn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, zip_longest
+
+from codemode_server.calls.policy.rules import PermissionRules, Subject
+from codemode_server.catalog.catalog import Catalog, Server, Tool
+from codemode_server.catalog.json_schema import Parameter, kinds_of
+from codemode_server.config.settings import Settings
+from codemode_server.domain.tools import Effect, UpstreamState
+from codemode_server.search.signatures import brief_signature, result_fields
+from codemode_server.search.usage_store import ToolName, Use
+from codemode_server.support.text import clean_line, counted, first_few
+from codemode_server.support.tokens import estimate_tokens, weigh_tokens
+
+_NAMES_CHARACTERS = 80
+"""Length of the names in a first sentence: Qwen Code shows the model 150 characters of a description."""
+_BYTES_PER_TOKEN = 2.8
+"""The listing is bounded by its bytes as well, since Claude Code cuts a description at 2 KB."""
+_SIGNATURE_CHARACTERS = 140
+_MIN_USES = 0.5
+"""Below it a tool that was used once is as good as never used."""
+_MAX_MISFITS = 20
+"""Stop after this many tools that didn't fit."""
+
+
+_MAX_CANDIDATES = 40
+"""Tools looked at: each needs its stub, and the host waits."""
+_MAX_REQUIRED = 3
+_MAX_CHARACTERS = 150
+_PLACEHOLDERS = {"string": '"…"', "integer": "1", "number": "1.5", "boolean": "True"}
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One tool for the texts."""
+
+    path: str
+    """For `read_tool`: `servers/git/git_log.py`."""
+    program: str
+
+
+INVENTED = Example(
+    "servers/github/create_issue.py",
+    'from servers.github import list_issues\nissues = list_issues(repo="a/b", state="open")\n'
+    '{"open": len(issues), "bugs": [i["title"] for i in issues if "bug" in i["labels"]][:5]}',
+)
+"""Used if no tool of the user fits."""
+
+
+def example_of(tools: Iterable[Tool], was_used: Callable[[Tool], bool] = lambda _: False) -> Example:
+    """An example with a tool `was_used` with arguments, else the one that shows most; among equals the first. Only
+    tools that declare to read are in it."""
+    fitting = [tool for tool in islice(tools, _MAX_CANDIDATES) if tool.effect is Effect.READS and _call(tool)]
+    if not fitting:
+        return INVENTED
+    chosen = max(fitting, key=lambda it: ("=" in _call(it) and was_used(it), _gives_list(it), "=" in _call(it)))
+    last = '{"count": len(found), "first": found[:3]}' if _gives_list(chosen) else "str(found)[:500]"
+    program = f"{chosen.import_line}\nfound = {_call(chosen)}\n{last}"
+    return Example(chosen.path.removeprefix("/"), program)
+
+
+def _gives_list(tool: Tool) -> bool:
+    return str(tool.returned.type).startswith("list[")
+
+
+def _call(tool: Tool) -> str:
+    """The call with its required arguments; empty if one of them is no plain value, or if it is long."""
+    required = [parameter for parameter in tool.parameters if parameter.is_required]
+    values = [_placeholder(parameter) for parameter in required]
+    arguments = ", ".join(f"{parameter.name}={value}" for parameter, value in zip(required, values, strict=True))
+    text = f"{tool.name}({arguments})"
+    return text if all(values) and len(required) <= _MAX_REQUIRED and len(text) <= _MAX_CHARACTERS else ""
+
+
+def _placeholder(parameter: Parameter) -> str:
+    schema = parameter.schema if isinstance(parameter.schema, dict) else {}
+    kinds = kinds_of(schema)
+    return _PLACEHOLDERS.get(kinds[0], "") if len(kinds) == 1 and "enum" not in schema else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The text about the servers; names and tools are empty if there are none, or if the budget is 0."""
+
+    names: str = ""
+    """For the first sentences of the instructions and of `search_tools`: `git, slack and 3 more`."""
+    tools: str = ""
+    """A line for each server, and below it the signatures of some of its tools."""
+    example: Example = INVENTED
+
+    @property
+    def has_tools(self) -> bool:
+        """True if it shows tools, not only servers: those that never connected have none."""
+        return any(not line.startswith(("servers.", "servers: ")) for line in self.tools.split("\n"))
+
+
+def listing_of(
+    catalog: Catalog, settings: Settings, uses: Mapping[ToolName, Use], redact: Callable[[str], str]
+) -> Listing:
+    """The listing of all servers that are not switched off, without tools that can't be called or are refused."""
+    rules, budget_tokens = PermissionRules(settings.permissions), settings.search.listed_tokens
+    offers = [offer for server in catalog.servers if (offer := _Offer.of(server, rules, uses)) is not None]
+    if not offers or budget_tokens <= 0:
+        return Listing()
+    names = _joined([offer.server.name for offer in offers], min(_NAMES_CHARACTERS, budget_tokens))
+    left = budget_tokens - 2 * estimate_tokens(names)  # in the instructions and one of the descriptions
+    used = {ToolName(offer.server.name, name) for offer in offers for name in offer.uses}
+    tools = (tool for _, tool in _in_order(offers))
+    example = example_of(tools, lambda it: ToolName(it.server, it.name) in used)
+    example = Example(redact(example.path), redact(example.program))
+    return Listing(redact(names), redact(_fill(offers, left)), example)
+
+
+@dataclass(slots=True)
+class _Offer:
+    """A server, its tools in the order in which they are listed, and those that are listed so far."""
+
+    server: Server
+    tools: list[Tool]
+    listed: list[str]
+    uses: dict[str, float]
+
+    @classmethod
+    def of(cls, server: Server, rules: PermissionRules, uses: Mapping[ToolName, Use]) -> _Offer | None:
+        if server.state in (UpstreamState.DISABLED, UpstreamState.INVALID):
+            return None
+        tools = [tool for tool in server.tools if rules.always_denied(Subject.of_tool(server, tool)) is None]
+        if server.tools and not tools:
+            return None
+        now = time.time()
+        used = {
+            tool.name: count
+            for tool in tools
+            if (use := uses.get(ToolName(server.name, tool.name))) is not None
+            if (count := use.as_of(now)) >= _MIN_USES
+        }
+        return cls(server, sorted(tools, key=_effort), [], used)
+
+    def head(self, listed: int) -> str:
+        """The server's line when `listed` of its tools stand below it. It says `callable tools` where `list_dir` shows
+        more: those that can't be called or are refused."""
+        is_whole = not self.tools or len(self.tools) == listed
+        kind = "tool" if len(self.tools) == len(self.server.tools) else "callable tool"
+        count = "" if is_whole else f" ({counted(len(self.tools), kind)})"
+        return f"servers.{self.server.name}{count}{':' if listed else ''}"
+
+
+def _cost(line: str) -> float:
+    """Tokens of a line with its line break, or more if it has many bytes. Costs add up, so the whole text is not
+    measured for each line."""
+    return max(weigh_tokens(f"\n{line}"), (len(line.encode()) + 1) / _BYTES_PER_TOKEN)
+
+
+def _fill(offers: list[_Offer], budget_tokens: int) -> str:
+    left = budget_tokens - sum(_cost(offer.head(0)) for offer in offers)
+    if left < 0:
+        return "servers: " + _joined(
+            [offer.server.name for offer in offers], int(_BYTES_PER_TOKEN * budget_tokens) - 10
+        )
+    misfits = 0
+    for offer, tool in _in_order(offers):
+        line, count = _line(tool), len(offer.listed)
+        cost = _cost(line) + _cost(offer.head(count + 1)) - _cost(offer.head(count))
+        if cost <= left:
+            offer.listed.append(line)
+            left -= cost
+        elif (misfits := misfits + 1) > _MAX_MISFITS:
+            break
+    return "\n".join(line for offer in offers for line in (offer.head(len(offer.listed)), *offer.listed))
+
+
+def _in_order(offers: list[_Offer]) -> Iterator[tuple[_Offer, Tool]]:
+    """The tools that were used, most first; then the others, the easiest of each server in turn."""
+    used = [(offer.uses[tool.name], offer, tool) for offer in offers for tool in offer.tools if tool.name in offer.uses]
+    for _, offer, tool in sorted(used, key=lambda each: -each[0]):
+        yield offer, tool
+    others = ([tool for tool in offer.tools if tool.name not in offer.uses] for offer in offers)
+    for tools in zip_longest(*others):
+        yield from ((offer, tool) for offer, tool in zip(offers, tools, strict=True) if tool is not None)
+
+
+def _effort(tool: Tool) -> tuple[bool, int, int, int]:
+    """Sort key: fewest required arguments first, destructive tools last."""
+    schema = tool.definition.input_schema
+    required, properties = schema.get("required"), schema.get("properties")
+    return (
+        tool.effect is Effect.DESTROYS,
+        len(required) if isinstance(required, list) else 0,
+        len(properties) if isinstance(properties, dict) else 0,
+        len(tool.name),
+    )
+
+
+def _line(tool: Tool) -> str:
+    fields = result_fields(tool)
+    signature = brief_signature(tool, _SIGNATURE_CHARACTERS, with_phrases=False)
+    return clean_line(f"{signature}  # {fields}" if fields else signature, 2 * _SIGNATURE_CHARACTERS)
+
+
+def _joined(names: list[str], characters: int) -> str:
+    """`a, b, c`, or with as many as fit `a, b and 7 more`."""
+    whole = ", ".join(names)
+    if len(whole) <= characters:
+        return whole
+    shortened = (first_few(names, count) for count in range(len(names) - 1, 0, -1))
+    return next((text for text in shortened if len(text) <= characters), f"{len(names)} servers")

@@ -1,0 +1,50 @@
+"""Finds the session of a request: hosts that use the same product must not see each other's results.
+
+- Over stdio, and in memory, a product has one host: all is one session.
+- Over HTTP, the request brings the principal that its token proves, and a session of one principal is none of another.
+- Over HTTP, up to protocol 2025-11-25, it is the session that the transport issued at `initialize`. A request that
+  names another is answered 404 by the transport, one that names none 400, so a client can't invent the header.
+- Over HTTP, 2026-07-28, there are no sessions, and nobody checks that header: each request is a session of its own.
+  So nothing is shared between requests that can't be told apart.
+
+Anyone who knows an issued session id can use the session, so only a keyed digest of it is passed on, recorded and
+traced. The key is new in each process and stored nowhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from codemode_server.domain.principals import Session
+from codemode_server.mcp_server.auth.authenticator import identity_of
+
+_HEADER = "mcp-session-id"
+_BYTES = 8
+
+
+class Sessions:
+    """Gives each session of one front its id; ids end with the front."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+        self._without_http = Session(_new())
+
+    def session_of(self, context: ServerRequestContext[Any, Any] | None) -> Session:
+        """The session of a request; the same for all requests of one session, and never another's."""
+        if context is None or context.request is None:
+            return self._without_http
+        identity, issued = identity_of(context.request.scope), context.request.headers.get(_HEADER)
+        if not issued or context.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            return Session(_new(), is_ephemeral=True, identity=identity)
+        whose = identity.principal.principal_id if identity else ""
+        digest = hashlib.blake2b(f"{whose}\0{issued}".encode(), key=self._key, digest_size=_BYTES)
+        return Session(digest.hexdigest(), identity=identity)
+
+
+def _new() -> str:
+    return secrets.token_hex(_BYTES)

@@ -1,0 +1,81 @@
+"""The meta-tool `list_dir`: lists servers, tools, skills and the files of the workspace as folders."""
+
+from __future__ import annotations
+
+from codemode_server.config.settings import Settings
+from codemode_server.mcp_server.listing import Listing
+from codemode_server.mcp_server.tools.registry import (
+    READS,
+    TEXT_RESULT,
+    Answer,
+    Description,
+    MetaToolSpec,
+    ToolArguments,
+    ToolContext,
+)
+
+_MAX_NAME_CHARACTERS = 200
+
+
+class ListDirArguments(ToolArguments):
+    path: str = "/"
+
+
+def _describe(settings: Settings, servers: Listing) -> Description:
+    return Description(
+        "List the user's MCP servers (/servers), the tools of one (/servers/<server>), saved programs (/skills) or "
+        "files that programs wrote (/workspace)."
+    )
+
+
+async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer:
+    from codemode_server.catalog.tree import Entry, list_dir
+    from codemode_server.catalog.untrusted import one_line
+
+    services, config = context.services, context.request.config
+
+    def skills() -> list[Entry]:
+        owner = context.request.owner
+        usable = [Entry(f"{it.name}.py", it.note) for it in services.skills.entries(owner)]
+        return usable + [Entry(*it) for it in services.skills.waiting(owner).items()]
+
+    def workflows() -> list[Entry]:
+        return [Entry(f"{it.name}.yaml", it.summary) for it in services.workflows.entries()]
+
+    def workspace(parts: tuple[str, ...]) -> list[Entry]:
+        return [
+            Entry(
+                one_line(entry.name, _MAX_NAME_CHARACTERS),
+                "" if entry.is_folder else f"{entry.size:,} bytes",
+                entry.is_folder,
+            )
+            for entry in services.workspaces(context.request.principal).list(parts)
+        ]
+
+    await services.wait_for_listing()
+    refusals = services.refusals(context.request)
+    folder = list_dir(
+        services.catalog(),
+        arguments.path,
+        refusal_of=refusals.of,
+        asks_first=refusals.asks_first,
+        skills=skills,
+        workflows=workflows,
+        workspace=workspace,
+    )
+    notices = config.notices if folder.path in ("/", "/servers") else ()
+    shown = context.request.redactor.visible(folder.text)
+    text = "\n".join((shown, *map(config.redactor.visible, notices)))
+    return Answer(text, {"text": text})
+
+
+META_TOOL = MetaToolSpec(
+    name="list_dir",
+    title="List a folder",
+    arguments=ListDirArguments,
+    describe=_describe,
+    annotations=READS,
+    output_schema=TEXT_RESULT,
+    handle=_list_dir,
+    shows_failure=True,
+)

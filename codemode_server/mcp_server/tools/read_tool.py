@@ -1,0 +1,74 @@
+"""The meta-tool `read_tool`: shows the source of tools and skills, and text files of the workspace."""
+
+from __future__ import annotations
+
+from codemode_server.config.settings import Settings
+from codemode_server.mcp_server.listing import Listing
+from codemode_server.mcp_server.tools.registry import (
+    READS,
+    TEXT_RESULT,
+    Answer,
+    Description,
+    MetaToolSpec,
+    ToolArguments,
+    ToolContext,
+)
+
+_MAX_TOKENS = 25_000
+"""Maximum tokens of one answer; no module of a real tool is as long."""
+
+
+class ReadToolArguments(ToolArguments):
+    path: str
+
+
+def _describe(settings: Settings, servers: Listing) -> Description:
+    path = f"e.g. {servers.example.path}; several separated by commas; :10-40 for lines"
+    return Description(
+        "Read the Python source of tools of the user's MCP servers, or of skills: signature, types, documentation. "
+        "Only needed where search_tools shows too little.",
+        {"path": {"description": path}},
+    )
+
+
+async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answer:
+    from codemode_server.catalog.tree import read_tool
+    from codemode_server.mcp_server.shortening import fit_text
+
+    services, config = context.services, context.request.config
+    await services.wait_for_listing()
+    refusals = services.refusals(context.request)
+    workspace = services.workspaces(context.request.principal)
+
+    def skill(name: str) -> tuple[str, str]:
+        found = services.skills.source(context.request.owner, name)
+        services.sources.take_over(context.request, found.sources)
+        return found.text, found.note
+
+    parts = read_tool(
+        services.catalog(),
+        arguments.path,
+        refusal_of=refusals.of,
+        asks_first=refusals.asks_first,
+        skill=skill,
+        workflow=services.workflows.text,
+        workspace=workspace.read,
+    )
+    redactor = context.request.redactor
+    text = "\n\n".join(redactor.visible(part.text) for part in parts)
+    if any(part.path.startswith("/workspace/") for part in parts):
+        remedy = "whole: in a program, or by lines: path:1-100"
+        text = fit_text(text, config.settings.limits.output_tokens, remedy=remedy)
+    text = fit_text(text, _MAX_TOKENS, remedy="ask for fewer lines: path:1-200")
+    return Answer(text, {"text": text})
+
+
+META_TOOL = MetaToolSpec(
+    name="read_tool",
+    title="Read tools",
+    arguments=ReadToolArguments,
+    describe=_describe,
+    annotations=READS,
+    output_schema=TEXT_RESULT,
+    handle=_read_tool,
+)

@@ -1,0 +1,1 @@
+"""What is built once per process, between the configuration and the server."""

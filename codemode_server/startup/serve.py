@@ -1,0 +1,380 @@
+"""Serves a host: answers the handshake first, then builds the product, and ends every process on exit.
+
+Hosts wait for the handshake and the list of tools, Codex for one second. Over stdio both are answered while the MCP
+library is still being imported (`mcp_server/opening.py`). The product is built after that; earlier calls wait for it.
+"""
+
+from __future__ import annotations
+
+import gc
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import anyio
+import anyio.to_thread
+
+from codemode_server import __version__
+from codemode_server.domain.errors import CodemodeError, JournalUnavailable, SettingsError
+from codemode_server.mcp_server.instructions import instructions
+from codemode_server.mcp_server.opening import HostStreams, Opening
+
+if TYPE_CHECKING:
+    from codemode_server.app import App
+    from codemode_server.config import LoadedSettings
+    from codemode_server.config.live import LiveConfig
+    from codemode_server.domain.input_requests import Feature
+    from codemode_server.domain.principals import Identity
+    from codemode_server.mcp_server.auth.authenticator import Authenticator
+    from codemode_server.startup.last_run import LastRun
+
+logger = logging.getLogger(__name__)
+
+_HANDSHAKE_SECONDS = 0.5
+"""Maximum wait for a handshake before the product is built."""
+_STDERR = "stderr of codemode-server"
+_AFTER_HANDSHAKE_SECONDS = 0.02
+"""Delay between the first answer and further work, so that the answer is sent first."""
+_STARTING_SECONDS = 5.0
+"""After the first answer; then the libraries are loaded and the servers have listed their tools."""
+
+
+def serve(config: Path | None, http: str | None, *, new_token: bool = False, has_mcp_tracing: bool = True) -> NoReturn:
+    """Serve until the host disconnects or a signal arrives, then end the process with its exit code. Without
+    `has_mcp_tracing`, `tracing.mcp` is off."""
+    start = _Start(config, has_mcp_tracing=has_mcp_tracing)
+    if http is not None:
+        opening, listener = None, _HttpListener.open(*_address(http), start.configuration(), new_token=new_token)
+    else:
+        if new_token:
+            raise SettingsError("--new-token is for --http; over stdio there is no token")
+        opening, listener = Opening(HostStreams.standard(), instructions(), __version__), None
+        opening.run(start.first_definitions, _definitions_without_servers, _import_server, lambda: start.first_prompts)
+    _import_server()
+    anyio.run(_Service(start, listener, opening).run)
+    raise AssertionError("the process has ended")
+
+
+class _Start:
+    """Reads configuration and database once, in a thread, for the first `tools/list` and for the product."""
+
+    def __init__(self, config: Path | None, *, has_mcp_tracing: bool = True) -> None:
+        self.config = config
+        self.has_mcp_tracing = has_mcp_tracing
+        self.last_run: LastRun | None = None
+        """Data of the last run; None if the database was not read or can't be read."""
+        self.first_prompts: list[dict[str, Any]] = []
+        """The prompts as of the last run."""
+        self._configuration: LoadedSettings | SettingsError | None = None
+
+    def configuration(self) -> LoadedSettings | SettingsError:
+        """The configuration at the first call, or why it can't be used."""
+        from codemode_server.config import load
+
+        if self._configuration is None:
+            try:
+                self._configuration = load(self.config)
+            except SettingsError as error:
+                self._configuration = error
+        return self._configuration
+
+    def first_definitions(self) -> list[dict[str, Any]] | None:
+        """The tools as of the last run; None if the configuration can't be used."""
+        try:
+            loaded = self.configuration()
+            if isinstance(loaded, SettingsError):
+                return None
+            from codemode_server.mcp_server.tools.registry import definitions
+            from codemode_server.startup.last_run import LastRun
+
+            try:
+                self.last_run = LastRun.read(loaded)
+            except JournalUnavailable:
+                return definitions(loaded.settings)
+            self.first_prompts = self.last_run.prompts(loaded)
+            return self.last_run.definitions(loaded)
+        except Exception:  # noqa: BLE001 - the product meets the same error, and reports it to the model and the person
+            return None
+
+
+def _import_server() -> None:
+    """Do the slow imports. Over stdio this runs in a thread while the first requests are answered."""
+    import_module("codemode_server.mcp_server.server")
+    import_module("codemode_server.app")
+
+
+def _definitions_without_servers() -> list[dict[str, Any]]:
+    from codemode_server.config.settings import Settings
+    from codemode_server.mcp_server.tools.registry import definitions
+
+    return definitions(Settings())
+
+
+class _Service:
+    """One MCP server, the product behind it, and their end."""
+
+    def __init__(self, start: _Start, listener: _HttpListener | None, opening: Opening | None) -> None:
+        """Serves HTTP on the listener; without one, the requests over stdio that follow the opening."""
+        from codemode_server.mcp_server.server import FrontServer
+
+        self._start = start
+        self._listener = listener
+        self._connected = anyio.Event()
+        self._host_features: frozenset[Feature] = frozenset()
+        self._app: App | None = None
+        self._stop = anyio.Event()
+        self._code = 0
+        self._log = ""
+        """Path of the log, for messages; empty until the log is started."""
+        self._opening = opening
+        given = opening.definitions if opening is not None else None
+        self._front = FrontServer(version=__version__, on_connected=self._take_host, given=given)
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._take_signals)
+            tasks.start_soon(self._serve_front)
+            try:
+                await self._serve_product()
+            except Exception:
+                # Left to the task group, it would wait for the blocking read of stdin, and the host for an answer.
+                logger.exception("internal error")
+                self._code = 1
+            # What could still hold the process is a blocking read of stdin, and exporters of traces that nobody
+            # answers; all that is ours is closed by now.
+            logging.shutdown()
+            sys.stderr.flush()
+            os._exit(self._code)
+
+    async def _serve_front(self) -> None:
+        try:
+            if self._opening is not None:
+                await self._front.run_streams(*self._opening.streams())
+            elif self._listener is not None:
+                await self._serve_http(self._listener)
+        except* BrokenPipeError:  # the host has gone in the middle of an answer
+            pass
+        finally:
+            self._stop.set()
+
+    async def _serve_http(self, listener: _HttpListener) -> None:
+        from codemode_server.cli import logs
+        from codemode_server.config.live import LiveConfig
+        from codemode_server.mcp_server import http
+        from codemode_server.support.redaction import Redactor
+
+        logs.start(None, LiveConfig(redactor=Redactor(listener.tokens)))  # until the configuration is read
+        self._connected.set()
+        access = listener.access
+        app = http.sessions(self._front, listener.host, access.settings.url)
+        server = http.server(app, access, self._metrics_text)
+        listener.announce()
+        await server.serve([listener.socket])
+
+    def _metrics_text(self, identity: Identity | None) -> str | None:
+        from codemode_server.features.telemetry.product_telemetry import text_over_http
+
+        return None if self._app is None else text_over_http(self._app, identity)
+
+    async def _serve_product(self) -> None:
+        with anyio.move_on_after(_HANDSHAKE_SECONDS):
+            await self._connected.wait()
+        await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
+        loaded: LoadedSettings | None = None
+        try:
+            loaded = await self._configuration()
+            if loaded is None:
+                return
+            from codemode_server.app import App
+
+            start = self._start
+            async with App.open(
+                loaded, last_run=start.last_run, watch=True, has_mcp_tracing=start.has_mcp_tracing
+            ) as app:
+                self._start_log(app.state_folder, app.config)
+                for line in loaded.all_messages:
+                    logger.warning("%s", line)
+                self._front.set_ready(app.meta_tools)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._pass_on_connected, app)
+                    tasks.start_soon(self._exempt_from_collection)
+                    await self._stop.wait()
+                    tasks.cancel_scope.cancel()
+        except* CodemodeError as errors:
+            self._refuse(_first(errors))
+        except* Exception as errors:  # noqa: BLE001 - it is logged, and a host that gets no answer would wait for ever
+            self._fail(errors, loaded)
+        await self._stop.wait()
+
+    async def _configuration(self) -> LoadedSettings | None:
+        loaded = await anyio.to_thread.run_sync(self._start.configuration)
+        if not isinstance(loaded, SettingsError):
+            return loaded
+        self._refuse(loaded)
+        from codemode_server.config import locate
+        from codemode_server.config.watching import changes
+
+        place = await anyio.to_thread.run_sync(locate, self._start.config)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._cancel_when_stopped, tasks.cancel_scope)
+            async for news in changes(place, since=loaded):
+                if not isinstance(news, SettingsError):
+                    self._code = 0
+                    tasks.cancel_scope.cancel()
+                    return news
+                self._refuse(news)
+        return None
+
+    async def _cancel_when_stopped(self, scope: anyio.CancelScope) -> None:
+        await self._stop.wait()
+        scope.cancel()
+
+    def _refuse(self, error: CodemodeError) -> None:
+        """Serve only the reason, to the model and on stderr: hosts hide the output of a process that ends."""
+        from codemode_server.support.text import escaped_lines
+
+        print(f"codemode-server: {escaped_lines(str(error))}", file=sys.stderr)
+        self._code = 2
+        self._front.set_failed(error)
+
+    def _fail(self, error: BaseException, loaded: LoadedSettings | None) -> None:
+        """Serve only an error message after an unexpected error."""
+        from codemode_server.config.live import LiveConfig
+        from codemode_server.startup.last_run import state_folder
+        from codemode_server.support.redaction import Redactor
+
+        if loaded is not None and not self._log:
+            tokens = self._listener.tokens if self._listener is not None else frozenset()
+            redactor = Redactor(loaded.secrets | tokens)
+            self._start_log(state_folder(loaded.settings), LiveConfig(loaded.settings, redactor))
+        logger.error("internal error", exc_info=error)
+        self._code = 1
+        shown = CodemodeError(f"internal error; the log has the details: {self._log or _STDERR}")
+        self._front.set_failed(shown)
+
+    def _start_log(self, state_folder: Path, config: LiveConfig) -> None:
+        from codemode_server.cli import logs
+        from codemode_server.support.text import escaped
+
+        file = logs.start(state_folder / logs.FOLDER_NAME, config)
+        self._log = escaped(str(file)) if file is not None else _STDERR
+
+    def _take_host(self, features: frozenset[Feature]) -> None:
+        """A host has had its first answer, or sends another request."""
+        if not features <= self._host_features:
+            self._host_features |= features
+            if self._app is not None:
+                self._app.connect(self._host_features)
+        self._connected.set()
+
+    async def _pass_on_connected(self, app: App) -> None:
+        await self._connected.wait()
+        self._app = app
+        app.connect(self._host_features)
+
+    async def _exempt_from_collection(self) -> None:
+        """Take the objects that stay, such as modules and the catalog, out of garbage collection: each full collection
+        would go through them, and hold all programs for a tenth of a second."""
+        await self._connected.wait()
+        await anyio.sleep(_STARTING_SECONDS)
+        gc.collect()
+        gc.freeze()
+
+    async def _take_signals(self) -> None:
+        if sys.platform == "win32":
+            return  # its event loop has no signal handlers; Ctrl+C raises KeyboardInterrupt
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+            async for number in received:
+                self._code = 128 + number
+                self._stop.set()
+
+
+def _first(error: BaseException) -> CodemodeError:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, CodemodeError)  # noqa: S101 - `except*` let nothing else through
+    return error
+
+
+@dataclass(frozen=True, slots=True)
+class _HttpListener:
+    """The socket for HTTP, and who is served on it."""
+
+    socket: socket.socket
+    access: Authenticator
+
+    @classmethod
+    def open(cls, host: str, port: int, loaded: LoadedSettings | SettingsError, *, new_token: bool) -> _HttpListener:
+        """Open the port first, so that a port in use ends the command with a message."""
+        from codemode_server.mcp_server.auth.access_tokens import AccessTokens
+        from codemode_server.mcp_server.auth.authenticator import Authenticator
+        from codemode_server.mcp_server.http_settings import HttpSettings
+        from codemode_server.startup.last_run import state_folder
+
+        is_loopback = host in _LOOPBACK
+        if isinstance(loaded, SettingsError):
+            if not is_loopback:
+                raise loaded
+            settings, tokens = HttpSettings(), None
+        else:
+            settings, tokens = loaded.settings.http, AccessTokens(state_folder(loaded.settings))
+        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        try:
+            if os.name == "posix":
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            # If the port is taken, whoever serves there goes on with the old token; once it can be connected to, the
+            # token is there.
+            access = Authenticator.of(settings, tokens, is_loopback=is_loopback, new_token=new_token)
+            listener.listen()
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise SettingsError(f"--http: {host}:{port} can't be opened: {why}; give another port") from error
+        # asyncio does this only for sockets that name their protocol; without it each answer waits 40 ms for an ACK.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return cls(listener, access)
+
+    @property
+    def host(self) -> str:
+        return str(self.socket.getsockname()[0])
+
+    @property
+    def tokens(self) -> frozenset[str]:
+        """Tokens that must not be shown."""
+        return frozenset(filter(None, [self.access.own]))
+
+    def announce(self) -> None:
+        """Print the address and the header that hosts need, the token only to a terminal: others may read a log."""
+        host, port = self.host, self.socket.getsockname()[1]
+        token = self.access.own if self.access.own and sys.stderr.isatty() else "TOKEN"
+        print(
+            f"codemode-server: http://{f'[{host}]' if ':' in host else host}:{port}/mcp\n"
+            f'codemode-server: hosts need the header "Authorization": "Bearer {token}"; {self.access.hint}',
+            file=sys.stderr,
+        )
+
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and int(port) <= 65_535
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    try:
+        is_address = host in _LOOPBACK or bool(ipaddress.ip_address(host))
+    except ValueError:
+        is_address = False
+    if not is_address or not is_port:
+        raise SettingsError(
+            f"--http {text!r}: give ADDRESS:PORT with an IP address of this machine, such as 127.0.0.1:8765; others "
+            "reach it at 0.0.0.0 or [::], and need tokens then"
+        )
+    return host, int(port)

@@ -1,0 +1,75 @@
+"""Puts an edited configuration in force while a product runs. Secrets that an edit replaced stay masked: servers that
+had them may still answer with them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import anyio.to_thread
+
+from codemode_server.config import LoadedSettings
+from codemode_server.config.live import LiveConfig, beyond_running_machines, in_force
+from codemode_server.config.places import ConfigFile
+from codemode_server.config.settings import Settings
+from codemode_server.config.watching import changes
+from codemode_server.domain.errors import SettingsError
+from codemode_server.mcp_server import http_token
+from codemode_server.support.redaction import Redactor
+
+logger = logging.getLogger(__name__)
+
+
+class ConfigTakeover:
+    """The configuration of one product, from its files to what is in force."""
+
+    def __init__(self, loaded: LoadedSettings, config: LiveConfig, *, has_mcp_tracing: bool = True) -> None:
+        """`config` is what it is put in force in. Reads the HTTP token, so call it in a thread. Without
+        `has_mcp_tracing`, `tracing.mcp` is off whatever the file says."""
+        self.loaded = loaded
+        self._has_mcp_tracing = has_mcp_tracing
+        self._http_tokens = http_token.existing()
+        self._replaced_secrets = frozenset[str]()
+        self.config = config
+        config.put(self._settings(loaded), self._redactor(), loaded.messages_for_model)
+
+    async def watch(
+        self,
+        place: ConfigFile,
+        is_microvm: Callable[[], bool],
+        follow: Callable[[LoadedSettings], Awaitable[None]],
+    ) -> None:
+        """Put each edit of the file in force; an invalid one is logged and ignored. `is_microvm` tells whether programs
+        run in microVMs, which keep the limits that they were started with; `follow` is called after each edit."""
+        async for news in changes(place, since=self.loaded):
+            if isinstance(news, SettingsError):
+                for line in str(news).splitlines():
+                    logger.warning("the edited configuration is not used: %s", line)
+                continue
+            for line in news.all_messages:
+                if line not in self.loaded.all_messages:
+                    logger.warning("%s", line)
+            self._replaced_secrets |= self.loaded.secrets - news.secrets
+            await self._take_over(news, is_microvm())
+            await follow(news)
+            logger.info("took over the edited %s", place.path)
+
+    async def _take_over(self, news: LoadedSettings, is_microvm: bool) -> None:
+        self.loaded = news
+        settings, later = in_force(self.config.settings, self._settings(news))
+        if is_microvm:
+            later += beyond_running_machines(self.config.settings.limits, settings.limits)
+        if later:
+            logger.warning("%s: what was edited here is taken over at the next start", ", ".join(later))
+        # A token that was replaced stays valid for products that serve it.
+        self._http_tokens |= await anyio.to_thread.run_sync(http_token.existing)
+        self.config.replace(settings, self._redactor(), news.messages_for_model)
+
+    def _settings(self, loaded: LoadedSettings) -> Settings:
+        settings = loaded.settings
+        if self._has_mcp_tracing:
+            return settings
+        return settings.model_copy(update={"tracing": settings.tracing.model_copy(update={"mcp": False})})
+
+    def _redactor(self) -> Redactor:
+        return Redactor(self.loaded.secrets | self._http_tokens | self._replaced_secrets)

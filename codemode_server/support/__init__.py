@@ -1,0 +1,1 @@
+"""Small helpers that know nothing of the product: files, JSON, text, threads."""

@@ -1,1 +1,0 @@
-"""Public test helpers for authors of guardrails."""

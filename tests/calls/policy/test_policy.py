@@ -1,0 +1,53 @@
+"""The decision of several steps on one call: the most restrictive answer decides, with the reason of its step."""
+
+from __future__ import annotations
+
+import pytest
+
+from codemode_server.calls.execution_calls import ExecutionCalls
+from codemode_server.calls.policy.policy import Policy, PolicyStep
+from codemode_server.calls.targets import ToolTarget
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.settings import PermissionSettings, Settings
+from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Capture, Decision, Deny, Recorded
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
+
+CATALOG = Catalog.build([UpstreamListing("github", UpstreamState.READY, (ToolDefinition("create_issue"),))])
+TARGET = ToolTarget(CATALOG.server("github"), CATALOG.tool("github", "create_issue"))
+REPLAY = Recorded(CallOutcome(CallStatus.SUCCEEDED, 1.0), "recorded")
+
+
+def decided(*answers: Decision | None, default: str = "allow") -> Decision:
+    config = LiveConfig(Settings(permissions=PermissionSettings.model_validate({"default": default})))
+    calls = ExecutionCalls(ExecutionId("x1"), RequestContext.of(Session("s1"), config))
+
+    def step(answer: Decision | None) -> PolicyStep:
+        return lambda _calls, _target: answer
+
+    return Policy(config, [*map(step, answers)]).decide(calls, TARGET, {})
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([Deny("no"), Ask("who knows")], Deny("no")),
+        ([Ask("who knows"), Deny("no")], Deny("no")),
+        ([Allow("yes"), Ask("who knows")], Ask("who knows")),
+        ([Ask("who knows"), Capture("int", "dry run")], Capture("int", "dry run")),
+        ([Capture("int", "dry run"), REPLAY], REPLAY),
+        ([REPLAY, Deny("no")], Deny("no")),
+        ([Deny("first"), Deny("second")], Deny("first")),
+        ([Ask("it has changed"), Ask("it leaks"), Ask("it has changed")], Ask("it has changed; it leaks")),
+        ([None], Allow("permissions.default is 'allow'")),
+    ],
+)
+def test_the_most_restrictive_answer_decides_and_questions_add_up(answers: list[Decision], expected: Decision) -> None:
+    assert decided(*answers) == expected
+
+
+def test_a_step_can_only_restrict_what_the_configuration_permits() -> None:
+    assert decided(Allow("yes"), default="deny") == Deny("permissions.default is 'deny'")
+    assert decided(Allow("yes")) == Allow("permissions.default is 'allow'"), "control"

@@ -1,0 +1,167 @@
+"""The order of a call's steps, and who may stop it: decide, check, record, send, record. Upstreams are in memory; the
+journal fails where a test says so."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from codemode_server.calls.events import CallBegan, CallEvent, Subscriber
+from codemode_server.calls.execution_calls import ExecutionCalls
+from codemode_server.calls.gateway import Gateway
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.settings import Settings
+from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, Decision, ToolCall, arguments_digest
+from codemode_server.domain.errors import JournalUnavailable, ToolFailed
+from codemode_server.domain.executions import CallRecord
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.features.resume.resumed_calls import ResumedCalls
+from tests.memory.journal import NoJournal
+from tests.memory.upstreams import MemoryUpstreams, nobody
+
+TOOL = ToolDefinition(
+    "create-issue",
+    input_schema={"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]},
+)
+CATALOG = Catalog.build([UpstreamListing("github", UpstreamState.READY, (TOOL,))])
+
+
+class RecordingJournal(NoJournal):
+    """Writes down what it is asked to record, and fails at one step."""
+
+    def __init__(self, steps: Steps) -> None:
+        super().__init__()
+        self._steps = steps
+
+    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
+        self._steps.record("begin")
+
+    async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
+        self._steps.record(f"end {outcome.status}")
+
+
+class RecordingUpstreams(MemoryUpstreams):
+    """Writes down that something is sent, or fails."""
+
+    def __init__(self, steps: Steps) -> None:
+        super().__init__({"number": 7})
+        self._steps = steps
+
+    async def respond(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
+        self._steps.steps.append("send")
+        if self._steps.upstream_error:
+            raise self._steps.upstream_error
+        return await super().respond(server, tool, arguments)
+
+
+@dataclass
+class Steps:
+    """Upstreams and a journal that write down what reaches them, in one list."""
+
+    steps: list[str] = field(default_factory=list)
+    failing_step: str = ""
+    """The step of the journal that fails."""
+    upstream_error: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.journal = RecordingJournal(self)
+        self.upstreams = RecordingUpstreams(self)
+
+    def record(self, step: str) -> None:
+        if self.failing_step and step.startswith(self.failing_step):
+            raise JournalUnavailable("the disk is gone")
+        self.steps.append(step)
+
+    def on_event(self, event: CallEvent) -> None:
+        self.steps.append(type(event).__name__)
+
+
+def gateway(steps: Steps, subscribers: Sequence[Subscriber] = (), **permissions: Any) -> Gateway:
+    return Gateway(
+        catalog=lambda: CATALOG,
+        upstreams=cast("Any", steps.upstreams),
+        journal=steps.journal,
+        config=LiveConfig(Settings.model_validate({"permissions": permissions})),
+        subscribers=subscribers,
+        approve=nobody,
+    )
+
+
+def execution() -> ExecutionCalls:
+    return ExecutionCalls(ExecutionId("x1"), RequestContext.of(Session("s"), LiveConfig()))
+
+
+class TestTheOrder:
+    async def test_a_call_is_recorded_before_it_is_sent_and_again_when_it_ends(self) -> None:
+        steps, calls = Steps(), execution()
+        reply = await gateway(steps, [steps.on_event]).call(calls, "github", "create_issue", {"title": "Bug"})
+        assert reply.value == {"number": 7}
+        assert steps.steps[-1] == "end succeeded", "subscribers hear of the end after the answer"
+        await checkpoint()
+        assert steps.steps == ["CallBegan", "CallSending", "begin", "send", "end succeeded", "CallEnded"]
+
+
+class TestAnAnswerThatWaitsForAnEarlierOne:
+    """In a program that runs again."""
+
+    async def test_is_recorded_if_the_program_ends_meanwhile(self) -> None:
+        calls, steps = execution(), Steps()
+        earlier = ToolCall(calls.execution_id, 1, "github", "list-issues", {}, CallKey("github", "list-issues", "", 1))
+        outcome = CallOutcome(CallStatus.SUCCEEDED, 1.0)
+        past = [CallRecord(earlier, Allow("test"), 1.0, outcome, ended_at=2.0)]
+        calls.resumed = ResumedCalls(past, effect_of=lambda _, __: Effect.READS, unknown="fail")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(gateway(steps).call, calls, "github", "create_issue", {"title": "Bug"})
+            await anyio.wait_all_tasks_blocked()
+            assert steps.steps == ["begin", "send"], "control: it waits"
+            tasks.cancel_scope.cancel()
+        assert steps.steps == ["begin", "send", "end succeeded"]
+
+
+class TestARecordThatFails:
+    async def test_at_the_beginning_stops_the_call(self) -> None:
+        steps, calls = Steps(failing_step="begin"), execution()
+        with pytest.raises(JournalUnavailable, match="the disk is gone"):
+            await gateway(steps, [steps.on_event]).call(calls, "github", "create_issue", {"title": "Bug"})
+        await checkpoint()
+        assert steps.steps == ["CallBegan", "CallSending", "CallEnded"], "nothing was sent, and the span is closed"
+
+    @pytest.mark.parametrize("error", [None, ToolFailed("boom")])
+    async def test_at_the_end_is_raised_and_the_call_is_reported(self, error: Exception | None) -> None:
+        steps, calls = Steps(failing_step="end", upstream_error=error), execution()
+        with pytest.raises(JournalUnavailable):
+            await gateway(steps).call(calls, "github", "create_issue", {"title": "Bug"})
+        assert [report.status for report in calls.reports] == [CallStatus.FAILED if error else CallStatus.SUCCEEDED]
+        assert calls.in_flight == {}
+
+
+class TestTheKey:
+    async def keys(self, arguments: Sequence[dict[str, Any]]) -> set[CallKey]:
+        events: list[CallEvent] = []
+        one, calls = gateway(Steps(), [events.append]), execution()
+        async with anyio.create_task_group() as tasks:
+            for these in arguments:
+                tasks.start_soon(one.call, calls, "github", "create_issue", these)
+        return {event.call.key for event in events if isinstance(event, CallBegan)}
+
+    async def test_does_not_depend_on_the_order_in_which_calls_arrive(self) -> None:
+        arguments = [{"title": f"{number % 4}"} for number in range(12)]
+        keys = await self.keys(arguments)
+        assert len(keys) == 12, "control: each call has a key of its own"
+        random.Random(7).shuffle(arguments)
+        assert await self.keys(arguments) == keys
+
+    def test_does_not_depend_on_the_order_of_the_arguments_names(self) -> None:
+        assert arguments_digest({"a": {"x": 1, "y": 2}, "b": "é"}) == arguments_digest(
+            {"b": "é", "a": {"y": 2, "x": 1}}
+        )
+        assert arguments_digest({"a": 1}) != arguments_digest({"a": "1"})

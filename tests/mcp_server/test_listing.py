@@ -1,0 +1,211 @@
+"""What the list of tools says of the user's servers: names and signatures within `search.listed_tokens`, the same for a
+whole session. Seen by a real client; the text itself also from listings made here, and of 35 real servers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from codemode_server.app import App
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.config import load
+from codemode_server.config.settings import Settings
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.mcp_server.instructions import instructions
+from codemode_server.mcp_server.listing import Listing, listing_of
+from codemode_server.mcp_server.tools.registry import definitions
+from codemode_server.search.usage_store import ToolName, Use
+from codemode_server.startup.last_run import LastRun
+from tests.behaviour.product import configuration, in_memory, office
+from tests.catalog.conftest import real_catalog, real_listings  # noqa: F401 - fixtures
+from tests.vocabulary import tokens_of
+
+ROOMS = {
+    "type": "object",
+    "properties": {"result": {"type": "array", "items": {"type": "string"}}},
+    "required": ["result"],
+}
+
+
+def tool(name: str, *required: str, effect: Effect = Effect.READS, optional: tuple[str, ...] = ()) -> ToolDefinition:
+    properties = {parameter: {"type": "string"} for parameter in (*required, *optional)}
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    return ToolDefinition(name, input_schema=schema, effect=effect)
+
+
+def catalog(**servers: tuple[ToolDefinition, ...]) -> Catalog:
+    return Catalog.build(UpstreamListing(name, UpstreamState.WAITING, tools) for name, tools in servers.items())
+
+
+def listing(
+    found: Catalog,
+    budget: int = 600,
+    *,
+    uses: dict[ToolName, Use] | None = None,
+    redact: Callable[[str], str] = str,
+    **settings: Any,
+) -> Listing:
+    return listing_of(
+        found, Settings.model_validate({"search": {"listed_tokens": budget}, **settings}), uses or {}, redact
+    )
+
+
+def listed(found: Catalog, budget: int = 600, uses: dict[str, float] | None = None) -> str:
+    now = 4e9  # a time to come counts as now
+    known = {ToolName(*name.split(".")): Use(count, now) for name, count in (uses or {}).items()}
+    return listing(found, budget, uses=known).tools
+
+
+async def test_a_host_is_told_every_server_and_how_to_call_its_tools(tmp_path: Path) -> None:
+    """A short task goes straight to a program: the signatures stand in the description of `execute_code`."""
+    async with in_memory(configuration(tmp_path)) as host:
+        tools = (await host.client.list_tools()).tools
+        spoken = host.client.instructions or ""
+        answer = await host.run("from servers.slack import get_channel_history\nget_channel_history(channel='x')")
+    description = tools[3].description or ""
+    assert "servers.slack:\nget_channel_history(channel: str) -> list[dict[str, str]]" in description
+    names = "(github, google_drive, salesforce, slack)"
+    for text in (spoken, tools[2].description or ""):
+        assert names in text[:150], "Qwen Code shows no more of a description"
+    assert names not in description, "the names stand in the list below"
+    assert isinstance(answer.value, list)
+
+
+async def test_a_tool_that_the_permissions_refuse_is_not_listed(tmp_path: Path) -> None:
+    rules = [{"deny": "github/create_issue"}, {"ask": "github/delete_*"}, {"deny": "slack"}]
+    path = configuration(tmp_path, office(tmp_path, "github", "slack"), permissions={"rules": rules})
+    async with in_memory(path) as host:
+        description = (await host.client.list_tools()).tools[3].description or ""
+    assert "list_issues(" in description
+    assert "create_issue(" not in description
+    assert "delete_" not in description
+    assert "slack" not in description, "nothing of it can be called"
+
+
+async def test_a_session_keeps_its_text_when_servers_change_and_the_next_one_gets_the_new(tmp_path: Path) -> None:
+    """Hosts put the list of tools before everything else that they send, so a change of it costs their prompt cache."""
+    path = configuration(tmp_path, office(tmp_path, "slack"))
+    async with App.open(load(path)) as app, Client(app.front) as client:
+        first = (await client.list_tools()).tools
+        assert "servers.slack" in (first[3].description or "")
+        assert "get_channel_history" not in (first[3].description or ""), "nothing is known of it, and nobody waits"
+        app.connect()
+        assert await app.pool.wait_settled(30)
+        assert (await client.list_tools()).tools == first
+    async with App.open(load(path)) as app, Client(app.front) as client:
+        assert "get_channel_history(" in ((await client.list_tools()).tools[3].description or ""), "as of the last run"
+
+
+async def test_the_first_list_is_the_product_s_own_also_if_a_server_s_entry_can_not_be_used(tmp_path: Path) -> None:
+    """The host gets the first list before the product is built; `my_notes` and `my.notes` compete for one name."""
+    slack = office(tmp_path, "slack")["slack"]
+    path = configuration(tmp_path, {"my_notes": {"comand": "x"}, "my.notes": slack})
+    async with App.open(load(path)) as app:
+        app.connect()
+        assert await app.pool.wait_settled(30)
+    loaded = load(path)
+    async with App.open(loaded) as app, Client(app.front) as client:
+        own = [tool.model_dump(by_alias=True, exclude_none=True) for tool in (await client.list_tools()).tools]
+    first = LastRun.read(loaded).definitions(loaded)
+    assert "servers.my_notes_" in first[3]["description"], "not the name that the other one has"
+    assert "get_channel_history(" in first[3]["description"]
+    assert first == own
+
+
+def test_the_tools_used_most_come_first_then_those_that_need_least() -> None:
+    found = catalog(
+        a=(tool("hard", "x", "y"), tool("easy"), tool("remove", effect=Effect.DESTROYS), tool("often", "x", "y", "z")),
+        b=(tool("simple", "x"), tool("sometimes", "x", "y")),
+    )
+    uses = {"a.often": 9.0, "b.sometimes": 1.0, "a.hard": 0.2}
+    assert listed(found, 600, uses) == (
+        "servers.a:\noften(x: str, y: str, z: str)\neasy()\nhard(x: str, y: str)\nremove()\n"
+        "servers.b:\nsometimes(x: str, y: str)\nsimple(x: str)"
+    )
+    assert listed(found, 36, uses) == "servers.a (4 tools):\noften(x: str, y: str, z: str)\nservers.b (2 tools)"
+
+
+def test_servers_that_are_off_are_not_named_and_those_not_listed_yet_are() -> None:
+    states = {state.value: UpstreamListing(state.value, state) for state in UpstreamState}
+    assert listed(Catalog.build(states.values())).splitlines() == [
+        "servers.connecting",
+        "servers.failed",
+        "servers.needs_a_sign_in",
+        "servers.ready",
+        "servers.waiting",
+    ]
+
+
+def test_where_some_tools_of_a_server_can_not_be_called_the_count_says_so() -> None:
+    """`list_dir` counts all of them, 3 here."""
+    found = catalog(hotel=(tool("list_rooms"), tool("list_guests"), tool("plan_stay")))
+    permissions = {"rules": [{"deny": "hotel/plan_stay"}]}
+    assert listing(found, 18, permissions=permissions).tools == "servers.hotel (2 callable tools)"
+
+
+@pytest.mark.parametrize(
+    ("tools", "program"),
+    [
+        (
+            (
+                tool("book", "room", effect=Effect.WRITES),
+                tool("about"),
+                replace(tool("find_rooms", "city"), output_schema=ROOMS),
+            ),
+            'found = find_rooms(city="…")\n{"count": len(found), "first": found[:3]}',
+        ),
+        ((tool("about"), tool("guests", "room")), 'found = guests(room="…")\nstr(found)[:500]'),
+    ],
+    ids=["a list", "unknown"],
+)
+def test_the_examples_in_the_descriptions_use_a_tool_that_is_there(
+    tools: tuple[ToolDefinition, ...], program: str
+) -> None:
+    """A blind model copied the example with `github`, a server that the user had not."""
+    found = listing(catalog(hotel=tools))
+    texts = {one["name"]: one["inputSchema"]["properties"] for one in definitions(Settings(), found)}
+    name = program.split("(")[0].removeprefix("found = ")
+    assert texts["execute_code"]["code"]["description"].endswith(f"from servers.hotel import {name}\n{program}")
+    assert f"servers/hotel/{name}.py" in texts["read_tool"]["path"]["description"]
+    assert "github" not in json.dumps(texts)
+
+
+def test_with_many_servers_the_names_are_listed_alone() -> None:
+    many = {f"server_number_{number:02}": (tool("easy"),) for number in range(80)}
+    text = listed(catalog(**many), 200)
+    assert text.startswith("servers: server_number_00, server_number_01, ")
+    assert text.endswith(" more")
+    assert tokens_of(text) <= 200
+
+
+def test_upstream_text_is_cleaned_and_secrets_are_masked() -> None:
+    choices = {"type": "string", "enum": ["a\u202eb\n\x1b[31m", "hunter2-token"]}
+    evil = ToolDefinition("pick", input_schema={"type": "object", "properties": {"which": choices}})
+    text = listing(catalog(a=(evil,)), redact=lambda text: text.replace("hunter2-token", "[secret]")).tools
+    assert "pick(" in text
+    assert all(character == "\n" or character.isprintable() for character in text)
+    assert "hunter2" not in text
+
+
+@pytest.mark.parametrize("budget", [40, 150, 600])
+def test_the_listing_of_real_servers_keeps_to_its_budget(real_catalog: Catalog, budget: int) -> None:  # noqa: F811
+    """Real tokens, all servers at once and each alone; and no description is cut by Claude Code, at 2 KB."""
+    settings = Settings.model_validate({"search": {"listed_tokens": budget}})
+    fixed = carried(definitions(settings), instructions())
+    for found in (real_catalog, *(Catalog((server,)) for server in real_catalog.servers)):
+        servers = listing(found, budget)
+        tools = definitions(settings, servers)
+        assert carried(tools, instructions(servers.names)) - fixed <= budget * 1.1 + 40
+        assert all(len(definition["description"].encode()) <= 2_048 for definition in tools)
+        assert budget < 600 or "(" in servers.tools, "signatures, too"
+
+
+def carried(tools: list[dict[str, Any]], spoken: str) -> int:
+    return tokens_of(json.dumps(tools, ensure_ascii=False)) + tokens_of(spoken)

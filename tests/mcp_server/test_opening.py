@@ -1,0 +1,146 @@
+"""The first answers over stdio, given before the MCP library is imported: the same as the server would give, in every
+era of the protocol; and the server that takes over knows the session. Raw lines to a real child process.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+from codemode_server.mcp_server.opening import HANDSHAKE_VERSIONS, MODERN_VERSION
+from tests.behaviour.product import configuration, office
+
+pytestmark = pytest.mark.slow
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+UNUSUAL = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}}
+"""Ends the opening: all that follows is answered by the server."""
+
+
+class Wire:
+    """A host that speaks by lines."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._id = 0
+
+    def send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(message) + "\n")
+        self._process.stdin.flush()
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """The answer to a request; the very next line has to be it."""
+        self._id += 1
+        self.send({"jsonrpc": "2.0", "id": self._id, "method": method, "params": params})
+        assert self._process.stdout is not None
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        assert answer["id"] == self._id, answer
+        return answer
+
+    def initialize(self, version: str) -> dict[str, Any]:
+        client = {"name": "test", "version": "1"}
+        answer = self.ask("initialize", protocolVersion=version, capabilities={"roots": {}}, clientInfo=client)
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return answer
+
+
+@contextmanager
+def product(path: Path, *interpreter: str) -> Iterator[Wire]:
+    command = [sys.executable, *(interpreter or ("-m", "codemode_server")), "--config", str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Wire(process)
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(60)
+
+
+def test_all_versions_of_the_protocol_that_the_library_speaks_are_known() -> None:
+    assert (HANDSHAKE_VERSIONS, (MODERN_VERSION,)) == (HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS)
+
+
+def test_neither_the_mcp_library_nor_numpy_is_needed_for_the_first_answers() -> None:
+    """They take most of a start, and Codex goes on without tools that are not there after a second."""
+    code = """
+import sys, codemode_server.startup.serve, codemode_server.startup.last_run
+from codemode_server.mcp_server.tools.registry import meta_tools
+meta_tools()
+print(*sys.modules)"""
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"mcp", "mcp_types", "numpy"} & set(modules) == set()
+    code = "import sys, codemode_server.startup.serve; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"pydantic", "yaml"} & set(modules) == set(), "nor are these for the handshake"
+
+
+@pytest.mark.parametrize("version", [HANDSHAKE_VERSIONS[0], HANDSHAKE_VERSIONS[-1]])
+def test_a_session_that_begins_with_a_handshake_goes_on_at_the_server(tmp_path: Path, version: str) -> None:
+    path = configuration(tmp_path, office(tmp_path, "slack"))
+    with product(path) as wire:
+        first = [wire.initialize(version), wire.ask("ping"), wire.ask("tools/list")]
+        later = [wire.ask("ping"), wire.ask("tools/list")]
+        called = wire.ask("tools/call", name="list_dir", arguments={"path": "/servers"})
+    with product(path) as wire:
+        wire.send(UNUSUAL)
+        of_server = wire.initialize(version)
+    assert first[0] == of_server
+    assert [answer["result"] for answer in first[1:]] == [answer["result"] for answer in later]
+    assert "servers.slack" in first[2]["result"]["tools"][3]["description"]
+    assert "slack" in called["result"]["content"][0]["text"]
+
+
+def test_a_session_of_the_newest_protocol_goes_on_at_the_server(tmp_path: Path) -> None:
+    path = configuration(tmp_path, office(tmp_path, "slack"))
+    with product(path) as wire:
+        first = [wire.ask("server/discover", _meta=META), wire.ask("tools/list", _meta=META)]
+        later = [wire.ask("server/discover", _meta=META), wire.ask("tools/list", _meta=META)]
+        called = wire.ask("tools/call", name="list_dir", arguments={"path": "/servers"}, _meta=META)
+        refused = wire.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={})
+    assert [answer["result"] for answer in first] == [answer["result"] for answer in later]
+    assert "slack" in called["result"]["content"][0]["text"]
+    assert refused["error"]["code"] == -32022, "the era is settled by the first request"
+
+
+LOGS_WHAT_IT_READS = """
+import sys, threading
+log = open(sys.argv.pop(1), "a", buffering=1)
+def hook(event, arguments):
+    watched = {"open": "upstream.yaml", "sqlite3.connect": "codemode.db"}.get(event)
+    if watched and str(arguments[0]).endswith(watched) and arguments[1:2] != (None,):  # `os.open` in `open`
+        is_main = threading.current_thread() is threading.main_thread()
+        print(str(arguments[0]).rpartition("/")[2], "the event loop" if is_main else "a thread", sep=" in ", file=log)
+sys.addaudithook(hook)
+from codemode_server.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("requests", [["tools/list"], []], ids=["for the first list", "for the product"])
+def test_configuration_and_database_are_read_once_and_not_on_the_event_loop(
+    tmp_path: Path, requests: list[str]
+) -> None:
+    """On a slow disk each reading delays the first call, and on the event loop every other answer as well."""
+    path, log = configuration(tmp_path, office(tmp_path, "slack")), tmp_path / "reads.log"
+    with product(path, "-c", LOGS_WHAT_IT_READS, str(log)) as wire:
+        if not requests:
+            wire.send(UNUSUAL)
+        wire.initialize(HANDSHAKE_VERSIONS[-1])
+        for method in requests:
+            wire.ask(method)
+        called = wire.ask("tools/call", name="list_dir", arguments={"path": "/servers"})
+    assert "slack" in called["result"]["content"][0]["text"]
+    # The upkeep and the first write, of what a server listed, may open the database by now, each in its thread.
+    reads, later = ["upstream.yaml in a thread", "codemode.db in a thread"], ["codemode.db in a thread"]
+    assert log.read_text().splitlines() in (reads, reads + later, reads + 2 * later)

@@ -12,7 +12,7 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.upstreams._listings import describe_server
+from codemode_server.upstreams.listings import describe_server
 
 HERE = Path(__file__).parent
 SHARED = next(

@@ -9,8 +9,8 @@ from functools import partial
 
 import anyio
 
-from codemode_server.upstreams._connection_deps import Timings
 from codemode_server.upstreams._link import Link
+from codemode_server.upstreams.connection_deps import Timings
 
 logger = logging.getLogger(__name__)
 

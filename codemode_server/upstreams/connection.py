@@ -25,15 +25,15 @@ from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import EFFECTS_OF_SETTINGS, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.support.change_signal import ChangeSignal
 from codemode_server.support.redaction import Redactor
-from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
-from codemode_server.upstreams._failures import first_cause, why_not_connected, why_not_ready
 from codemode_server.upstreams._link import Link
-from codemode_server.upstreams._listings import OffersFound, ToolsFound, describe_server, list_offers, list_tools
-from codemode_server.upstreams._negotiation import ProbeEndedConnection, negotiate
-from codemode_server.upstreams._requests import Requests
 from codemode_server.upstreams._subscription import listen_for_changes
 from codemode_server.upstreams.auth.sign_ins import Show
 from codemode_server.upstreams.cache import CachedListing, fingerprint
+from codemode_server.upstreams.connection_deps import ConnectionDeps, Timings
+from codemode_server.upstreams.failures import first_cause, why_not_connected, why_not_ready
+from codemode_server.upstreams.listings import OffersFound, ToolsFound, describe_server, list_offers, list_tools
+from codemode_server.upstreams.negotiation import ProbeEndedConnection, negotiate
+from codemode_server.upstreams.requests import Requests
 from codemode_server.upstreams.transports.registry import Transport, refusals, transport_of
 
 if TYPE_CHECKING:

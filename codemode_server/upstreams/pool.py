@@ -21,10 +21,10 @@ from codemode_server.sandbox.contract import Reply
 from codemode_server.support.background_tasks import OwnsTasks
 from codemode_server.support.change_signal import ChangeSignal
 from codemode_server.support.redaction import Redactor
-from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
 from codemode_server.upstreams.auth.sign_ins import Show, SignIns
 from codemode_server.upstreams.cache import ListingCache
 from codemode_server.upstreams.connection import Connection
+from codemode_server.upstreams.connection_deps import ConnectionDeps, Timings
 from codemode_server.upstreams.principal_connections import PrincipalConnections, has_own_connections
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.results import raw_reply, resource_reply, to_reply

@@ -17,11 +17,11 @@ from anyio.abc import TaskGroup
 from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import UpstreamUnavailable
 from codemode_server.domain.principals import Principal
-from codemode_server.upstreams._connection_deps import ConnectionDeps
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.sign_ins import SignIns, signs_in
 from codemode_server.upstreams.cache import CachedListing
 from codemode_server.upstreams.connection import Connection
+from codemode_server.upstreams.connection_deps import ConnectionDeps
 
 MAX_CONNECTIONS = 256
 IDLE_S = 900.0

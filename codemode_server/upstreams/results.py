@@ -11,8 +11,8 @@ In this order:
 * a list of blocks when there is an image, a file, a link or anything else beside text. An embedded text is a file then:
   it has a URI and a type of its own. A text that is a JSON object or array is one in there too.
 
-Base64 stays in a value as its program expects it; the file that it is stands beside the value as well (`_embedded`), so
-that the model is shown a summary in its place.
+Base64 stays in a value as its program expects it; the file that it is stands beside the value as well
+(`embedded_files`), so that the model is shown a summary in its place.
 
 A whole result in the place of any of these (a server that passes on the answer of another one) is read in its place.
 
@@ -36,9 +36,9 @@ from codemode_server.domain.tools import ANY_FORM, ResultForm
 from codemode_server.sandbox.contract import Reply
 from codemode_server.support.json_values import MAX_VALUES, is_nested_deeper, values_in
 from codemode_server.support.redaction import NO_SECRETS, Redactor
-from codemode_server.upstreams._embedded import embedded_files
-from codemode_server.upstreams._messages import MAX_VALUE_DEPTH
+from codemode_server.upstreams.embedded_files import embedded_files
 from codemode_server.upstreams.file_types import type_of_base64
+from codemode_server.upstreams.messages import MAX_VALUE_DEPTH
 from codemode_server.upstreams.repairs import MARKS, RESULT_FIELDS, blocks, envelope_in, says_error, text_of
 from codemode_server.upstreams.text_values import are_too_much, as_list, parse_document, parse_text, parse_texts
 

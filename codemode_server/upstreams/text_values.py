@@ -24,7 +24,7 @@ from typing import Any
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import ResultForm
 from codemode_server.support.json_values import MAX_VALUES, holds_too_many_values, is_nested_deeper
-from codemode_server.upstreams._messages import MAX_VALUE_DEPTH, without_surrogates
+from codemode_server.upstreams.messages import MAX_VALUE_DEPTH, without_surrogates
 
 _REPR_CHARACTERS = 2 * 2**20
 """Longest text that is read as Python: about a second's work."""

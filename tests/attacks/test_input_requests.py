@@ -18,7 +18,7 @@ from codemode_server.calls.call_input import MAX_REQUESTS_OF_CALL
 from codemode_server.calls.forwarded_input import checked_url, forwarded_request, returned_answer
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.support.redaction import NO_SECRETS, Redactor
-from codemode_server.upstreams._requests import CallInFlight, call_asking
+from codemode_server.upstreams.requests import CallInFlight, call_asking
 from tests.behaviour.person import Person
 from tests.behaviour.product import configuration, in_memory
 from tests.behaviour.test_input_requests import (

@@ -13,7 +13,7 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.upstreams._listings import effect_of
+from codemode_server.upstreams.listings import effect_of
 
 SHARED = Path(__file__).parents[3] / "shared"
 

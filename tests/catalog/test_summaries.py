@@ -10,7 +10,7 @@ from codemode_server.catalog.tool_lines import tool_line
 from codemode_server.catalog.tree import list_dir
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.results import SearchResult
-from codemode_server.upstreams._listings import describe_server
+from codemode_server.upstreams.listings import describe_server
 
 GUARD = "\n    🛡️ Guardrails:\n      1. Data Modification Warning: This tool modifies data. Only use it on request.\n\n"
 CRM = UpstreamListing(

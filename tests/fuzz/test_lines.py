@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from codemode_server.upstreams._connection_deps import ConnectionDeps
-from codemode_server.upstreams._messages import parse_line
+from codemode_server.upstreams.connection_deps import ConnectionDeps
+from codemode_server.upstreams.messages import parse_line
 from codemode_server.upstreams.transports import http
 from codemode_server.upstreams.transports.stdio import StdioSettings, StdioTransport
 from tests.fuzz.strategies import Stream, damaged, encoded, has_surrogates, objects, pieces, spellings, texts, values

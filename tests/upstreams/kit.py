@@ -16,9 +16,9 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import LimitSettings, ServerSettings, Settings
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
 from codemode_server.support.redaction import Redactor
-from codemode_server.upstreams._connection_deps import Timings
-from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
 from codemode_server.upstreams.cache import CachedListing
+from codemode_server.upstreams.connection_deps import Timings
+from codemode_server.upstreams.messages import MAX_MESSAGE_BYTES
 from codemode_server.upstreams.pool import UpstreamPool
 from tests import fork_server
 

@@ -16,8 +16,8 @@ from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import AnswerLost, CallTimedOut, ToolFailed, UnknownTool, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.support.redaction import Redactor
-from codemode_server.upstreams._failures import call_error, reason_in
-from codemode_server.upstreams._messages import unreadable
+from codemode_server.upstreams.failures import call_error, reason_in
+from codemode_server.upstreams.messages import unreadable
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.transports.registry import NOT_SENT
 from tests.upstreams.kit import QUICK, Kit

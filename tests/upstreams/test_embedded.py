@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.upstreams._embedded import embedded_files
+from codemode_server.upstreams.embedded_files import embedded_files
 from codemode_server.upstreams.results import to_reply
 
 NOISE = random.Random(1).randbytes(600)

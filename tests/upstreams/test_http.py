@@ -17,8 +17,8 @@ from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.errors import CallTimedOut, UpstreamUnavailable
 from codemode_server.domain.tools import UpstreamState
-from codemode_server.upstreams._bounded_http import Bounds
-from codemode_server.upstreams._messages import NO_MESSAGE
+from codemode_server.upstreams.bounded_http import Bounds
+from codemode_server.upstreams.messages import NO_MESSAGE
 from codemode_server.upstreams.progress import CallProgress
 from tests import fork_server
 from tests.answering import free_port

@@ -11,8 +11,8 @@ from mcp_types import DiscoverResult, InitializeResult, JSONRPCResponse
 from codemode_server.domain.tools import Effect
 from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams._link import Answer
-from codemode_server.upstreams._listings import ToolsFound, describe_server, effect_of, list_tools
-from codemode_server.upstreams._messages import parse_line
+from codemode_server.upstreams.listings import ToolsFound, describe_server, effect_of, list_tools
+from codemode_server.upstreams.messages import parse_line
 from codemode_server.upstreams.repairs import handshake
 from tests.upstreams.kit import Kit
 

@@ -14,7 +14,7 @@ import pytest
 from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.tools import UpstreamState, without_output
 from codemode_server.processes.orphan_reaper import Reaper
-from codemode_server.upstreams._messages import parse_line
+from codemode_server.upstreams.messages import parse_line
 from codemode_server.upstreams.transports.stdio import StdioSettings, StdioTransport
 from tests.upstreams.kit import QUICK, Kit, is_gone
 

@@ -20,7 +20,7 @@ import httpcore2
 import httpx2
 
 from codemode_server.support.setting_types import is_safe_scheme
-from codemode_server.upstreams._bounded_http import Bounds
+from codemode_server.upstreams.bounded_http import Bounds
 
 _TIMEOUT_S = 10.0
 _MAX_BYTES = 256 * 2**10

@@ -19,8 +19,8 @@ from pydantic import Field, field_validator
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.commands import words_of
 from codemode_server.support.setting_types import HEADER_NAME, ProblemWithin, Section, checked_address
-from codemode_server.upstreams._messages import UNREADABLE
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
+from codemode_server.upstreams.messages import UNREADABLE
 from codemode_server.upstreams.transports.registry import NOT_SENT, Transport, TransportSpec, refusals
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
     from codemode_server.support.redaction import Redactor
-    from codemode_server.upstreams._bounded_http import Bounds
-    from codemode_server.upstreams._connection_deps import ConnectionDeps
+    from codemode_server.upstreams.bounded_http import Bounds
+    from codemode_server.upstreams.connection_deps import ConnectionDeps
 
 CONNECT_S = 10.0
 _BODY_S, _JSON_BODY_S = 2.0, 10.0
@@ -95,7 +95,7 @@ class HttpTransport(Transport):
     async def open(self) -> AsyncGenerator[TransportStreams]:
         """Yield the streams of a session. Raises `SecretUnavailable`: the command for the headers failed;
         `ExceptionGroup`: of httpx2's errors, at any time until it is left."""
-        from codemode_server.upstreams._bounded_http import Bounds, Restored
+        from codemode_server.upstreams.bounded_http import Bounds, Restored
 
         auth: httpx2.Auth | None = None
         if self._deps.command_headers is not None:
@@ -213,7 +213,7 @@ async def _note_refusal(redactor: Callable[[], Redactor], response: httpx2.Respo
         return
     import httpx2
 
-    from codemode_server.upstreams._failures import reason_in
+    from codemode_server.upstreams.failures import reason_in
 
     said = ""
     is_json = response.headers.get("content-type", "").startswith("application/json")

@@ -25,7 +25,7 @@ from codemode_server.upstreams import transports as package
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
-    from codemode_server.upstreams._connection_deps import ConnectionDeps
+    from codemode_server.upstreams.connection_deps import ConnectionDeps
     from codemode_server.upstreams.transports.http import HttpSettings
     from codemode_server.upstreams.transports.stdio import StdioSettings
 

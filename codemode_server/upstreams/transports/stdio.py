@@ -34,7 +34,7 @@ from codemode_server.processes.stream_readers import BoundedBytes, LineReader
 from codemode_server.support.off_loop import LARGE_BYTES, is_large, read_large, run_sized
 from codemode_server.support.redaction import Redactor
 from codemode_server.support.setting_types import ProblemWithin, Section
-from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, JoinedLines, Unread, parse_line, too_large
+from codemode_server.upstreams.messages import MAX_MESSAGE_BYTES, JoinedLines, Unread, parse_line, too_large
 from codemode_server.upstreams.transports.registry import Transport, TransportSpec
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from codemode_server.domain.errors import AnswerLost, CallError, ResultTooLarge,
 from codemode_server.support.off_loop import LARGE_BYTES
 from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams._link import is_broken_off, is_end
-from codemode_server.upstreams._listings import LIST_IS
-from codemode_server.upstreams._messages import NO_MESSAGE, NOT_TAKEN, TOO_DEEP, TOO_LARGE, UNREADABLE
+from codemode_server.upstreams.listings import LIST_IS
+from codemode_server.upstreams.messages import NO_MESSAGE, NOT_TAKEN, TOO_DEEP, TOO_LARGE, UNREADABLE
 from codemode_server.upstreams.results import error_text
 from codemode_server.upstreams.transports.registry import NOT_SENT, Transport
 

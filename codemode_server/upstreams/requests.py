@@ -28,9 +28,9 @@ from codemode_server.domain.errors import (
     UpstreamUnavailable,
 )
 from codemode_server.domain.input_requests import Feature, InputProvider, InputRefused, InputRequest
-from codemode_server.upstreams._connection_deps import ConnectionDeps
-from codemode_server.upstreams._failures import SessionExpired, call_error, outcome_unknown, required_addresses
 from codemode_server.upstreams._link import Answer, Link, is_end
+from codemode_server.upstreams.connection_deps import ConnectionDeps
+from codemode_server.upstreams.failures import SessionExpired, call_error, outcome_unknown, required_addresses
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.repairs import as_object, as_text
 from codemode_server.upstreams.results import error_text

@@ -21,7 +21,7 @@ from codemode_server.support.json_values import MAX_VALUES
 from codemode_server.support.redaction import NO_SECRETS, Redactor
 from codemode_server.support.text import clean, clean_line, first_lines
 from codemode_server.upstreams._link import Answer, Link, is_end
-from codemode_server.upstreams._messages import NOT_TAKEN
+from codemode_server.upstreams.messages import NOT_TAKEN
 from codemode_server.upstreams.repairs import as_flag, as_object, as_text, entries, input_schema, schema
 
 LIST_IS = "its list of tools is "

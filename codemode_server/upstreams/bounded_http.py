@@ -24,7 +24,7 @@ from codemode_server.processes.stream_readers import BoundedBytes
 from codemode_server.support.change_signal import ChangeSignal
 from codemode_server.support.json_values import is_nested_deeper
 from codemode_server.support.off_loop import LARGE_BYTES, Pace, read_large
-from codemode_server.upstreams._messages import (
+from codemode_server.upstreams.messages import (
     Unread,
     dropped,
     first_fields,

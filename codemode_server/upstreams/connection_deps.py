@@ -13,11 +13,11 @@ from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.input_requests import Feature
 from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.support.redaction import Redactor
-from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
 from codemode_server.upstreams.auth.command_headers import CommandHeaders
 from codemode_server.upstreams.auth.sign_ins import SignIns
 from codemode_server.upstreams.auth.tokens import ServerTokens
 from codemode_server.upstreams.cache import ListingCache
+from codemode_server.upstreams.messages import MAX_MESSAGE_BYTES
 
 _ENVELOPE_BYTES = 4 * 2**10
 

@@ -40,6 +40,7 @@ from codemode_server.features.guardrails.guarded_programs import ProgramGuard
 from codemode_server.features.guardrails.loading import guardrail_chain
 from codemode_server.features.pages.page_channel import PageChannel
 from codemode_server.features.privacy.call_privacy import call_privacy
+from codemode_server.features.privacy.settings import PrivacySettings
 from codemode_server.features.savings.exchanges import Exchanges
 from codemode_server.features.savings.sqlite_savings import record_exchange
 from codemode_server.features.session_logs.session_log import SessionLogs
@@ -101,7 +102,7 @@ class App:
             database=self.database,
             thread=last_run.thread,
             settings=settings.state,
-            token_limits=lambda: self.config.settings.privacy.limits,
+            token_limits=lambda: PrivacySettings.of(self.config.settings).limits,
         )
         self.privacy = call_privacy(self.config, self.stores.tokens)
         self.learning = last_run.learning
@@ -235,7 +236,7 @@ class App:
             limits=self.config.settings.limits,
             artifacts=self.artifacts,
             redactor=execution.context.redactor,
-            unsearched=self.config.settings.privacy.unsearched_files,
+            unsearched=PrivacySettings.of(self.config.settings).unsearched_files,
             remarks=execution.calls.messages,
         )
         return ProgramHostApi(

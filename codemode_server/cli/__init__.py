@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from codemode_server import __version__
 from codemode_server.cli.arguments import add_config
 from codemode_server.domain.errors import CodemodeError
+from codemode_server.features import FEATURES
 
 _COMMANDS = {
     "serve": "serve over stdio, or over HTTP",
@@ -42,20 +43,13 @@ _COMMANDS = {
     "secrets": "store, list or remove what ${keyring:NAME} in upstream.yaml stands for",
     "tokens": "make, list and revoke the tokens with which others are served over HTTP",
     "workspace": "show the programs' files, or remove them",
-    "tools": "show tools that changed since they were accepted, and accept them",
-    "skills": "show the skills that programs saved, and accept or reject them",
     "executions": "list programs that ran, show, follow or export them",
     "audit": "print the audit, or check that nobody changed it",
     "logs": "print the newest lines of the product's own log",
-    "stats": "show the tokens that programs saved, by day, server or execution",
-    "workflow": "list workflows, check them against the tools, or run one",
     "permissions": "explain the decision on a call, or test a table of expected decisions",
-    "sources": "show what sessions have read, or forget it",
-    "ui": "open local pages: executions, approvals, servers, permissions, savings",
-    "privacy": "list privacy tokens, show what one stands for, or forget them",
-    "approvals": "show the calls that wait for you, and approve or refuse them",
     "paths": "print every file and folder that is used",
     "completion": "print a script that completes commands in bash, zsh, fish or PowerShell",
+    **{name: summary for feature in FEATURES for name, summary in feature.commands.items()},
 }
 """The commands, and what `--help` says of each."""
 _MODULES = {
@@ -68,15 +62,10 @@ _MODULES = {
     "setup": "doctor",
     "trust": "config",
     "sync": "select",
-    "tools": "features.changed_tools.commands",
-    "sources": "features.data_flow.commands",
-    "stats": "features.savings.commands",
-    "workflow": "features.workflows.commands",
-    "ui": "features.pages.commands",
-    **{name: f"features.{name}.commands" for name in ("approvals", "privacy", "skills")},
 }
-"""Commands whose module has another name: it belongs to a feature, Python uses the word, or commands share the module.
-In a shared one a function of one command alone has its name, as `run_logout`."""
+"""Commands whose module has another name, since Python uses the word or commands share the module. In a shared one a
+function of one command alone has its name, as `run_logout`."""
+_FEATURE_OF = {name: feature for feature in FEATURES for name in feature.commands}
 _EXIT_BROKEN_PIPE = 141
 _WITHOUT_CONFIG = frozenset({"trust", "completion"})
 _TAKES_COMMAND_LINE = frozenset({"add", "import"})
@@ -152,8 +141,8 @@ def _accept_config(parser: argparse.ArgumentParser) -> None:
 
 def _function(name: str, command: str) -> Any:
     """A function of the command's module; None if it has none of this name."""
-    path = _MODULES.get(command, command)
-    module = import_module(f"codemode_server.{path}" if "." in path else f"{__name__}.{path}")
+    feature = _FEATURE_OF.get(command)
+    module = import_module(f"{feature.package}.commands" if feature else f"{__name__}.{_MODULES.get(command, command)}")
     return getattr(module, f"{name}_{command}", None) or getattr(module, name, None)
 
 

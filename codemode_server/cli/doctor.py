@@ -11,9 +11,11 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.cli.terminal import announce, load_with_warnings, show
-from codemode_server.config.settings import GuardrailSettings, PrivacySettings, Settings
+from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import SettingsError
 from codemode_server.features.guardrails.loading import load_guardrails
+from codemode_server.features.guardrails.settings import GuardrailSettings, guardrails_of
+from codemode_server.features.privacy.settings import PrivacySettings
 from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, candidates, demand
 from codemode_server.search.vector_ranker import SearchDiagnosis, diagnose
 from codemode_server.support.extras import missing_privacy
@@ -54,8 +56,8 @@ async def _examine(configured: Settings, boot: bool) -> Report:
     report = await examine_sandbox(configured.sandbox, boot=boot)
     others = (
         _search(await anyio.to_thread.run_sync(diagnose, configured.search)),
-        await anyio.to_thread.run_sync(_guardrails, configured.guardrails),
-        _privacy(configured.privacy),
+        await anyio.to_thread.run_sync(_guardrails, guardrails_of(configured)),
+        _privacy(PrivacySettings.of(configured)),
     )
     is_met = report.is_met and not any(it.state == "missing" for it in others)
     return replace(report, checks=(*report.checks, *others), is_met=is_met)

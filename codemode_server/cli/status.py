@@ -27,6 +27,7 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.features.changed_tools.tool_definitions import REVIEW
 from codemode_server.features.direct_tools.tools import direct_definitions, direct_tools
+from codemode_server.features.privacy.settings import PrivacySettings
 from codemode_server.features.savings import commands as stats
 from codemode_server.search.vector_ranker import diagnose
 from codemode_server.secrets.store import notify, retry_file
@@ -62,7 +63,7 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         warned = (f"warning: {line}" for line in rules_without_tools(loaded.settings.permissions, app.catalog()))
         asked = [*warned, *_changed_tools(app), *await _open_questions(app)]
         counted = await stats.status_line(loaded)
-        privacy = loaded.settings.privacy
+        privacy = PrivacySettings.of(loaded.settings)
         protection = f"privacy: {privacy.summary}" if privacy.is_on else ""
         where = f"sandbox: {sandbox.destination}; `codemode-server doctor` tells more"
         found = (*asked, files, counted, protection, f"search: {search.text}", where)

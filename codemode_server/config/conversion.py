@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from codemode_server.calls.policy.settings import GROUP
@@ -16,12 +16,13 @@ from codemode_server.config.expansion import NotExpandable, expand
 from codemode_server.config.places import with_home
 from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.config.secrecy import Secrets, looks_secret
-from codemode_server.config.settings import LangfuseSettings, ServerSettings, Settings, is_folder
+from codemode_server.config.settings import ServerSettings, Settings, is_folder
 from codemode_server.domain.errors import SettingsError
 from codemode_server.domain.principals import PRINCIPAL_VARIABLE, principal_id
 from codemode_server.secrets.commands import words_of
 from codemode_server.secrets.references import Reference, References, Resolver, Unresolved
 from codemode_server.support.private_files import data_folder
+from codemode_server.support.setting_types import Holds, NamedServer, Section
 
 _MAY_BE_SECRET = frozenset({"env", "headers", "args", "url"})
 _OFF = frozenset({"false", "0", "no", "off", "n", "f"})
@@ -75,7 +76,7 @@ class Reading:
             settings = checking.check(without, self.problems)
         if settings is None:  # then there was a problem
             raise self.problems.error()
-        settings = self._with_principal(self._with_langfuse(self._with_paths(settings)))
+        settings = self._with_principal(self._with_paths(settings))
         self._learn_secrets(settings)
         self._warn_of_unknown_groups(settings, expanded)
         self._check_named_servers(settings, expanded)
@@ -154,7 +155,8 @@ class Reading:
         search = settings.search
         if is_folder(model):  # otherwise it stays unset, so that search knows that it was not configured
             search = search.model_copy(update={"model": self._path(model)})
-        return settings.model_copy(update={"servers": servers, "state": state, "search": search})
+        sections = {name: section.completed(self.variables) for name, section in _sections(settings)}
+        return settings.model_copy(update=sections | {"servers": servers, "state": state, "search": search})
 
     def _with_server_paths(self, server: ServerSettings) -> ServerSettings:
         if server.command is not None:
@@ -167,16 +169,6 @@ class Reading:
     def _path(self, path: str) -> str:
         return os.path.normpath(self.base_dir / with_home(path))
 
-    def _with_langfuse(self, settings: Settings) -> Settings:
-        """Langfuse's own variables too, so that those in `.env` count."""
-        given = settings.tracing.langfuse
-        filled = {
-            key: getattr(given, key) or self.variables.get(f"LANGFUSE_{key.upper()}") or None
-            for key in LangfuseSettings.model_fields
-        }
-        tracing = settings.tracing.model_copy(update={"langfuse": given.model_copy(update=filled)})
-        return settings.model_copy(update={"tracing": tracing})
-
     def _with_principal(self, settings: Settings) -> Settings:
         if not (given := self.environ.get(PRINCIPAL_VARIABLE)):
             return settings
@@ -188,23 +180,29 @@ class Reading:
     def _learn_secrets(self, settings: Settings) -> None:
         for server in settings.servers.values():
             self.secrets.add_server(server)
-        langfuse = settings.tracing.langfuse
-        self.secrets.add_named("tracing.langfuse.secret_key", langfuse.secret_key)
-        self.secrets.add_named("tracing.langfuse.public_key", langfuse.public_key)
-        self.secrets.add_address(langfuse.base_url)
-        self.secrets.add_address(settings.tracing.otlp_endpoint)
-        self.secrets.add_address(settings.metrics.otlp_endpoint)
+        for name, section in _sections(settings):
+            self._learn_marked(name, section)
         for name, why in sorted(self.secrets.weak.items()):
             self.warnings.append(f"{self.problems.name}: {printable(name)}: {why}")
 
+    def _learn_marked(self, place: str, section: Section) -> None:
+        for name, declared in type(section).model_fields.items():
+            value = getattr(section, name)
+            if isinstance(value, Section):
+                self._learn_marked(f"{place}.{name}", value)
+            elif Holds.SECRET in declared.metadata:
+                self.secrets.add_named(f"{place}.{name}", value)
+            elif Holds.ADDRESS in declared.metadata:
+                self.secrets.add_address(value)
+
     def _check_named_servers(self, settings: Settings, tree: Node) -> None:
-        permissions = settings.permissions
-        if not (permissions.rules or permissions.flows.rules or settings.guardrails or settings.privacy.servers):
+        named = list(_named_servers(settings))
+        if not named:
             return
         from codemode_server.config.named_servers import check_named_servers
 
         servers = {*settings.servers, *self.invalid_servers, *self.from_hosts}
-        check_named_servers(settings, sorted(servers), tree, self.problems, self.warnings)
+        check_named_servers(named, settings, sorted(servers), tree, self.problems, self.warnings)
         if self.problems.is_outside_servers:
             raise self.problems.error()
 
@@ -221,6 +219,19 @@ class Reading:
                 meant = nearest(group, tuple(settings.groups))
                 hint = f"; did you mean {meant!r}?" if meant else ""
                 self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: no group {group!r}{hint}")
+
+
+def _sections(settings: Settings) -> Iterator[tuple[str, Section]]:
+    return ((name, it) for name, it in vars(settings).items() if isinstance(it, Section))
+
+
+def _named_servers(settings: Settings) -> Iterator[NamedServer]:
+    """Where the sections name servers."""
+    for name, value in vars(settings).items():
+        items = enumerate(value) if isinstance(value, tuple) else ()
+        for place, section in (((name,), value), *(((name, index), it) for index, it in items)):
+            if isinstance(section, Section):
+                yield from (replace(it, place=(*place, *it.place)) for it in section.named_servers())
 
 
 def _may_hold_secret(place: checking.KeyPath) -> bool:

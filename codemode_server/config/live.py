@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from pydantic import BaseModel
+from typing import Any
 
 from codemode_server.calls.policy.settings import GROUP
 from codemode_server.config.settings import LimitSettings, Settings
@@ -14,6 +13,7 @@ from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.support.change_signal import ChangeSignal
 from codemode_server.support.known_values import KnownValues
 from codemode_server.support.redaction import NO_SECRETS, Payloads, Redactor
+from codemode_server.support.setting_types import Section
 
 DEFAULT_PRINCIPAL = "default"
 
@@ -42,6 +42,16 @@ class LiveConfig:
     @property
     def payloads(self) -> Payloads:
         return self.settings.state.payloads
+
+    @property
+    def sends_trace_context(self) -> bool:
+        """True if servers learn which trace a call belongs to, that is with `tracing.mcp`."""
+        return getattr(getattr(self.settings, "tracing", None), "mcp", False)
+
+    @property
+    def protects_data(self) -> bool:
+        """True if personal data in results of any server is protected, that is with `privacy.servers`."""
+        return getattr(getattr(self.settings, "privacy", None), "is_on", False)
 
     def redactor_of(self, principal: Principal) -> Redactor:
         """Masks secrets, and replaces the personal data of a principal: for what the principal's models and records
@@ -78,35 +88,24 @@ class LiveConfig:
         return self.revision
 
 
-_READ_AT_START: dict[str, set[str] | None] = {
-    "sandbox": None,
-    "tracing": None,
-    "metrics": None,
-    "results": None,
-    "http": None,
-    "search": {"ranker", "model"},
-    "state": {"dir", "skills", "workflows"},
-}
-"""Sections that are read once, or the fields of them that are; all else follows an edited file."""
-
-
 def in_force(old: Settings, new: Settings) -> tuple[Settings, tuple[str, ...]]:
     """The new settings, but for what is read at the start only; and the names of what was edited there in vain."""
-    sections: dict[str, BaseModel] = {}
-    kept: list[str] = []
-    for name, fields in _READ_AT_START.items():
-        before, after = getattr(old, name), getattr(new, name)
-        changed = [field for field in type(before).model_fields if getattr(before, field) != getattr(after, field)]
-        stay = {field: getattr(before, field) for field in changed if fields is None or field in fields}
-        sections[name] = after.model_copy(update=stay)
-        kept += [f"{name}.{field}" for field in stay]
-    if old.guardrails != new.guardrails:  # they are code that is loaded
-        kept.append("guardrails")
     principal = local_principal(old)
+    fixed: dict[str, Any] = {"principal": principal.principal_id}
+    kept: list[str] = []
+    for name in Settings.model_fields:
+        before, after = getattr(old, name), getattr(new, name)
+        if isinstance(before, Section):
+            fields = type(before).model_fields if before.read_at_start is None else before.read_at_start
+            changed = {it: getattr(before, it) for it in fields if getattr(before, it) != getattr(after, it)}
+            fixed[name] = after.model_copy(update=changed)
+            kept += [f"{name}.{field}" for field in changed]
+        elif before != after and isinstance(before, tuple) and any(it.read_at_start is None for it in before + after):
+            fixed[name] = before
+            kept.append(name)
     if local_principal(new) != principal:
         kept.append("principal")
-    fixed = {"guardrails": old.guardrails, "principal": principal.principal_id}
-    return new.model_copy(update={**sections, **fixed}), tuple(kept)
+    return new.model_copy(update=fixed), tuple(kept)
 
 
 def beyond_running_machines(old: LimitSettings, new: LimitSettings) -> tuple[str, ...]:

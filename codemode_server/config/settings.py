@@ -4,16 +4,16 @@ validators nor the `repr` of the settings contain values that may be secrets."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
 from codemode_server.calls.policy.settings import PermissionRule as PermissionRule
 from codemode_server.calls.policy.settings import PermissionSettings as PermissionSettings
-from codemode_server.features.guardrails.settings import GuardrailSettings as GuardrailSettings
-from codemode_server.features.privacy.settings import PrivacySettings as PrivacySettings
+from codemode_server.features import FEATURES
 from codemode_server.mcp_server.http_settings import HttpSettings as HttpSettings
-from codemode_server.mcp_server.http_settings import MetricSettings, PrincipalName
+from codemode_server.mcp_server.http_settings import PrincipalName
 from codemode_server.sandbox.registry import SandboxSettings as SandboxSettings
 from codemode_server.support.setting_types import Number, Seconds, Section
 from codemode_server.upstreams.transports import registry as transports
@@ -103,34 +103,10 @@ class LimitSettings(Section):
     limit."""
 
 
-class LangfuseSettings(Section):
-    """Access to Langfuse, if traces go there; the usual LANGFUSE_* environment variables work as well."""
-
-    public_key: str | None = Field(default=None, repr=False)
-    """`pk-lf-…`; default: `LANGFUSE_PUBLIC_KEY`."""
-    secret_key: str | None = Field(default=None, repr=False)
-    """`sk-lf-…`; default: `LANGFUSE_SECRET_KEY`."""
-    base_url: str | None = Field(default=None, repr=False)
-    """Default: `LANGFUSE_BASE_URL`, else Langfuse's cloud."""
-
-
-class TracingSettings(Section):
-    """OpenTelemetry spans of each program and each call. `state.payloads` says how much of arguments and results they
-    contain."""
-
-    otlp_endpoint: str | None = Field(default=None, repr=False)
-    """Address of an OTLP/HTTP collector's traces, for instance `http://127.0.0.1:4318/v1/traces`."""
-    langfuse: LangfuseSettings = LangfuseSettings()
-    """Used when its keys are set; the extra `langfuse` sends them by Langfuse's own client."""
-    service_name: str = "codemode-server"
-    """`service.name` of the spans."""
-    mcp: bool = True
-    """`false`: no spans of calls to the servers, and no trace context (`traceparent`, `baggage`) is sent to them. A
-    program is then one span, without what it called. Also `serve --no-mcp-tracing`."""
-
-
 class SearchSettings(Section):
     """How `search_tools` ranks."""
+
+    read_at_start = ("ranker", "model")
 
     ranker: Literal["auto", "lexical", "static", "semantic"] = "auto"
     """`lexical` ranks by words; `static` adds a small table of what words mean; `semantic` adds a model. `auto` takes
@@ -167,6 +143,8 @@ class TypeSettings(Section):
 class ResultSettings(Section):
     """The form in which the host gets results."""
 
+    read_at_start = None
+
     savings: bool = False
     """End each answer to a program with a line on what it saved, such as `[saved ≈12,300 tokens]`. The line is for you
     and costs about ten tokens; `codemode-server stats` shows the same numbers whether it is on or off."""
@@ -176,17 +154,10 @@ class ResultSettings(Section):
     `outputSchema`. Many hosts then show their model that JSON in place of the text, or both, and some drop images."""
 
 
-class SkillSettings(Section):
-    """Skills that programs save."""
-
-    review: Literal["required", "auto"] = "required"
-    """`required`: a skill that a program saves can be imported by its own session, and by others once you have accepted
-    it (`codemode-server skills accept NAME`). `auto`: by every session of its principal as soon as its program has
-    succeeded; a new version of a skill that you accepted still waits for you."""
-
-
 class StateSettings(Section):
     """Contents, location and retention of stored data."""
+
+    read_at_start = ("dir", "skills", "workflows")
 
     dir: str | None = None
     """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must
@@ -229,17 +200,28 @@ class Settings(Section):
     sandbox: SandboxSettings = SandboxSettings()
     permissions: PermissionSettings = PermissionSettings()
     approvals: ApprovalSettings = ApprovalSettings()
-    guardrails: tuple[GuardrailSettings, ...] = ()
-    """Validators that programs, calls and results pass, in this order. Read at the start."""
-    privacy: PrivacySettings = PrivacySettings()
     limits: LimitSettings = LimitSettings()
-    tracing: TracingSettings = TracingSettings()
-    metrics: MetricSettings = MetricSettings()
     search: SearchSettings = SearchSettings()
     types: TypeSettings = TypeSettings()
     results: ResultSettings = ResultSettings()
-    skills: SkillSettings = SkillSettings()
     state: StateSettings = StateSettings()
+
+
+def _with_features(core: type[Section]) -> type[BaseModel]:
+    """The model with the sections of all features (`FeatureSettings.of`), each behind the one that it names."""
+    fields: dict[str, Any] = {name: (field.annotation, field) for name, field in core.model_fields.items()}
+    for feature in FEATURES:
+        for section in feature.sections:
+            model = getattr(import_module(f"{feature.package}.settings"), section.model)
+            names = list(fields)
+            at = names.index(section.after) + 1 if section.after in names else len(names)
+            value = (model, model()) if isinstance(model, type) else model
+            fields = dict([*list(fields.items())[:at], (section.key, value), *list(fields.items())[at:]])
+    return create_model("Settings", __base__=Section, __module__=__name__, __doc__=core.__doc__, **fields)
+
+
+if not TYPE_CHECKING:
+    Settings = _with_features(Settings)
 
 
 def json_schema() -> dict[str, Any]:
@@ -304,6 +286,7 @@ def _field_documentation(model: type[BaseModel]) -> dict[str, str]:
             field.target.id: inspect.cleandoc(text.value.value).replace("\n", " ")
             for field, text in pairwise(body)
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if field.target.id in written.model_fields
             if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
         }
     return found

@@ -1,1 +1,69 @@
-"""Features: one folder each, which the product runs without."""
+"""Features: one folder each, which the product runs without. This module has the list of them, and is cheap to import:
+the handshake is answered before any of them is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSection:
+    """A section of `upstream.yaml` that belongs to a feature."""
+
+    key: str
+    model: str
+    """The class, or the annotated type, in the feature's `settings.py`."""
+    after: str
+    """The section behind which it is listed and documented."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What a feature adds to the product."""
+
+    name: str
+    """The name of its folder."""
+    sections: tuple[FeatureSection, ...] = ()
+    commands: Mapping[str, str] = field(default_factory=dict)
+    """Its commands and what `--help` says of each; they are in its `commands.py`."""
+
+    @property
+    def package(self) -> str:
+        return f"{__name__}.{self.name}"
+
+
+FEATURES = (
+    Feature("approvals", commands={"approvals": "show the calls that wait for you, and approve or refuse them"}),
+    Feature("changed_tools", commands={"tools": "show tools that changed since they were accepted, and accept them"}),
+    Feature("data_flow", commands={"sources": "show what sessions have read, or forget it"}),
+    Feature("direct_tools"),
+    Feature("dry_run"),
+    Feature("guardrails", (FeatureSection("guardrails", "Guardrails", after="approvals"),)),
+    Feature("learned_types"),
+    Feature("pages", commands={"ui": "open local pages: executions, approvals, servers, permissions, savings"}),
+    Feature(
+        "privacy",
+        (FeatureSection("privacy", "PrivacySettings", after="guardrails"),),
+        {"privacy": "list privacy tokens, show what one stands for, or forget them"},
+    ),
+    Feature("prompts"),
+    Feature("resume"),
+    Feature("savings", commands={"stats": "show the tokens that programs saved, by day, server or execution"}),
+    Feature("session_logs"),
+    Feature("sign_in"),
+    Feature(
+        "skills",
+        (FeatureSection("skills", "SkillSettings", after="results"),),
+        {"skills": "show the skills that programs saved, and accept or reject them"},
+    ),
+    Feature(
+        "telemetry",
+        (
+            FeatureSection("tracing", "TracingSettings", after="limits"),
+            FeatureSection("metrics", "MetricSettings", after="tracing"),
+        ),
+    ),
+    Feature("workflows", commands={"workflow": "list workflows, check them against the tools, or run one"}),
+)
+"""Every feature."""

@@ -1,4 +1,4 @@
-"""The sections `http`, `pages` and `metrics` of `upstream.yaml`: what is served over HTTP, and to whom."""
+"""The section `http` of `upstream.yaml`: who is served over HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from codemode_server.domain.principals import checked_name
-from codemode_server.support.setting_types import Number, Section, checked_address, is_safe_scheme
+from codemode_server.support.setting_types import Section, checked_address, is_safe_scheme
 
 PrincipalName = Annotated[str, AfterValidator(checked_name)]
 Claim = Annotated[str, Field(min_length=1, max_length=200)]
@@ -47,6 +47,8 @@ class OidcSettings(Section):
 class HttpSettings(Section):
     """Who is served over HTTP (`serve --http`), beside the person who runs this server."""
 
+    read_at_start = None
+
     oidc: OidcSettings | None = None
     """Tokens of an OpenID Connect issuer. Those of `codemode-server tokens create` need no setting."""
     url: str | None = Field(default=None, max_length=500)
@@ -57,21 +59,3 @@ class HttpSettings(Section):
     @classmethod
     def _url_is_an_address(cls, url: str | None) -> str | None:
         return None if url is None else checked_address(url)
-
-
-class MetricSettings(Section):
-    """Numbers on what runs: executions, calls, queue, sandboxes, servers. They hold no arguments and no results."""
-
-    otlp_endpoint: str | None = Field(default=None, repr=False, max_length=2_000)
-    """Address of an OTLP/HTTP collector's metrics, for instance `http://127.0.0.1:4318/v1/metrics`. Default: what
-    `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT` says."""
-    port: Number | None = Field(default=None, ge=1, le=65_535)
-    """Serves Prometheus's text at `http://127.0.0.1:PORT/metrics`, to this machine only. Each user of the machine can
-    read it."""
-    http: bool = False
-    """`serve --http` answers `/metrics` with Prometheus's text. It needs the token of the person who runs the server,
-    or one of `readers`."""
-    readers: tuple[PrincipalName, ...] = ()
-    """Principals whose tokens (`codemode-server tokens create prometheus`) may read `/metrics` as well."""
-    tools: bool = False
-    """Count calls by tool, too. A server with many tools makes many series."""

@@ -26,6 +26,7 @@ from codemode_server.features.data_flow.flows import FlowRules, flows_to
 from codemode_server.features.data_flow.labels import ToolLabels
 from codemode_server.features.data_flow.sqlite_sources import SqliteSources
 from codemode_server.features.privacy.protection import protection_lines
+from codemode_server.features.privacy.settings import PrivacySettings
 from codemode_server.startup.last_run import LastRun, state_folder
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.support.setting_types import RuleEffect
@@ -134,7 +135,7 @@ class KnownTools:
         return {
             "labels": sorted(found.labels),
             "flows": list(flows_to(settings.permissions, subject.server, subject.tool, found.labels)),
-            "privacy": list(protection_lines(settings.privacy, subject.server, subject.tool)),
+            "privacy": list(protection_lines(PrivacySettings.of(settings), subject.server, subject.tool)),
         }
 
     def other_steps(self, found: NamedTool, session: str | None) -> list[Decision]:

@@ -37,6 +37,8 @@ _IMAGE = (
 class SandboxSettings(Section):
     """Where programs run. Nothing ever runs outside a sandbox."""
 
+    read_at_start = None
+
     backend: Literal["auto", "microsandbox", "wasm"] = "auto"
     """`microsandbox`: a microVM of its own for each session, where this machine can boot them. `wasm`: CPython inside
     WebAssembly, which works everywhere. `auto`: the first of these that works on this machine; `codemode-server doctor`

@@ -20,6 +20,7 @@ from codemode_server.features.changed_tools.visible_listings import VisibleListi
 from codemode_server.features.learned_types.learning import Learning
 from codemode_server.features.privacy.protected_listings import ProtectedListings
 from codemode_server.features.privacy.protection import protected_servers
+from codemode_server.features.privacy.settings import PrivacySettings
 from codemode_server.features.privacy.sqlite_tokens import TokenCipher
 from codemode_server.mcp_server.listing import listing_of
 from codemode_server.mcp_server.tools.registry import definitions
@@ -103,7 +104,7 @@ class LastRun:
 def is_protected(config: LiveConfig, server: str) -> bool:
     """True if the answers of a server are searched for personal data."""
     settings = config.settings
-    return server in protected_servers(settings.privacy, settings.servers)
+    return server in protected_servers(PrivacySettings.of(settings), settings.servers)
 
 
 def upstream_pool(

@@ -69,7 +69,9 @@ class ConfigTakeover:
         settings = loaded.settings
         if self._has_mcp_tracing:
             return settings
-        return settings.model_copy(update={"tracing": settings.tracing.model_copy(update={"mcp": False})})
+        from codemode_server.features.telemetry.settings import TracingSettings
+
+        return settings.model_copy(update={"tracing": TracingSettings.of(settings).model_copy(update={"mcp": False})})
 
     def _redactor(self) -> Redactor:
         return Redactor(self.loaded.secrets | self._http_tokens | self._replaced_secrets)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Annotated, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -28,6 +31,29 @@ RuleEffect = Literal["read", "write", "destructive"]
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
+class Holds(Enum):
+    """Marks fields whose values are masked."""
+
+    SECRET = auto()
+    ADDRESS = auto()
+    """User information and parameters in it are secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedServer:
+    """A place where settings name a server."""
+
+    place: tuple[str | int, ...]
+    """Within the section."""
+    glob: str
+    must_exist: bool = False
+    """True if a name that no server has is an error: it would leave data unprotected."""
+    above: tuple[str, ...] = ()
+    """Globs that decide first; one that leaves nothing to this is an error."""
+    may_be_label: bool = False
+    """True if it may name a label as well."""
+
+
 class Section(BaseModel):
     """One mapping of `upstream.yaml`. The docstring under each field is its documentation in the JSON Schema.
 
@@ -35,6 +61,29 @@ class Section(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    read_at_start: ClassVar[Collection[str] | None] = ()
+    """The fields that are read once, at the start; None: all. The others follow an edited file."""
+
+    def completed(self, variables: Mapping[str, str]) -> Self:
+        """The section with what environment variables say in place of what the file leaves out."""
+        return self
+
+    def named_servers(self) -> Iterator[NamedServer]:
+        """The names and globs of servers in this section."""
+        yield from ()
+
+
+class FeatureSettings(Section):
+    """A section that belongs to a feature."""
+
+    key: ClassVar[str]
+
+    @classmethod
+    def of(cls, settings: Section) -> Self:
+        """This section of the settings."""
+        section: Self = vars(settings)[cls.key]
+        return section
 
 
 class ProblemWithin(PydanticCustomError):

@@ -261,7 +261,7 @@ class Connection:
                             self._on_message,
                             self.requests.answer,
                             self._declared_features,
-                            lambda: self._deps.config.settings.tracing.mcp,
+                            lambda: self._deps.config.sends_trace_context,
                         )
                         async with link.session:
                             await self._serve(link, is_started, legacy=legacy)

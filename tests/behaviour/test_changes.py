@@ -14,6 +14,7 @@ from mcp import types
 
 from codemode_server.app import App
 from codemode_server.config.live import local_principal
+from codemode_server.features.privacy.settings import PrivacySettings
 from tests import fork_server
 
 from .product import PLAIN, UPSTREAMS, Host, configuration, in_memory, office, opened
@@ -120,7 +121,7 @@ async def test_an_edit_that_cannot_be_used_leaves_the_old_settings_in_force(
         with caplog.at_level(logging.WARNING):
             file_of(tmp_path, privacy={"servers": {"githb": "tokens"}}, limits={"calls": 3})
             await host.until(lambda: "the edited configuration is not used" in caplog.text)
-            assert app.config.settings.privacy.servers == {"github": "tokens"}
+            assert PrivacySettings.of(app.config.settings).servers == {"github": "tokens"}
             assert "privacy.servers.githb: protects nothing" in caplog.text
             warned = {"servers": {"github": "tokens", "gi?": "block"}}
             configuration(tmp_path, office(tmp_path, "github", "slack"), privacy=warned, limits={"calls": 3})

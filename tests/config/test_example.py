@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from codemode_server.config import load
 from codemode_server.config.live import local_principal
 from codemode_server.config.settings import Settings, json_schema
+from codemode_server.features.telemetry.settings import TracingSettings
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder
@@ -45,7 +46,7 @@ def test_everything_that_stands_in_comments_loads_too_and_shows_the_defaults(fol
     assert settings.limits == defaults.limits
     assert settings.sandbox == defaults.sandbox
     assert settings.search == defaults.search
-    assert settings.tracing.service_name == defaults.tracing.service_name
+    assert TracingSettings.of(settings).service_name == TracingSettings.of(defaults).service_name
     assert settings.state.payloads == defaults.state.payloads
     assert settings.principal == local_principal(defaults).principal_id
     assert settings.groups

@@ -12,6 +12,7 @@ import pytest
 from codemode_server.config.description import describe
 from codemode_server.config.secrecy import looks_secret
 from codemode_server.domain.errors import SettingsError
+from codemode_server.features.telemetry.settings import TracingSettings
 from tests.tables import rows, tables
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def test_the_description_and_every_repr_hide_secrets_short_ones_too(folder: Fold
     text = describe(loaded)
     assert "servers.a starts x --token '${CANARY}' -p '${PIN}' --password=*** --url=http://***@h/" in text
     assert "servers.b.url: https://***@h.example/mcp?key=***&q=1" in text
-    for shown in (text, repr(loaded), repr(loaded.settings.servers["a"]), repr(loaded.settings.tracing)):
+    for shown in (text, repr(loaded), repr(loaded.settings.servers["a"]), repr(TracingSettings.of(loaded.settings))):
         assert CANARY not in shown
         assert "1234" not in shown
 

@@ -14,6 +14,7 @@ from codemode_server.config.file_records import TrustRecord
 from codemode_server.config.loading import load_place, locate
 from codemode_server.config.places import ConfigFile
 from codemode_server.domain.errors import SettingsError
+from codemode_server.features.telemetry.settings import TracingSettings
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def test_outside_of_servers_the_whole_file_is_refused(folder: Folder, store: Enc
         folder.load(text, env=ENV)
     store.set("k", TOKEN)
     loaded = folder.load(text, env=ENV)
-    assert (loaded.settings.tracing.langfuse.secret_key, TOKEN in loaded.secrets) == (TOKEN, True)
+    assert (TracingSettings.of(loaded.settings).langfuse.secret_key, TOKEN in loaded.secrets) == (TOKEN, True)
 
 
 @pytest.mark.parametrize(

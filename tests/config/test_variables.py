@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from codemode_server.config.expansion import NotExpandable, expand
+from codemode_server.features.telemetry.settings import TracingSettings
 from tests.tables import rows, tables
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def test_a_value_can_not_inject_structure(folder: Folder) -> None:
 def test_langfuse_is_known_from_its_own_variables_in_dotenv_too(folder: Folder) -> None:
     folder.write(".env", "LANGFUSE_PUBLIC_KEY=pk-lf-file\nLANGFUSE_SECRET_KEY=sk-lf-file\n")
     loaded = folder.load("tracing: {langfuse: {public_key: pk-lf-here}}\n", env={"LANGFUSE_BASE_URL": "http://lf:3000"})
-    langfuse = loaded.settings.tracing.langfuse
+    langfuse = TracingSettings.of(loaded.settings).langfuse
     assert (langfuse.public_key, langfuse.secret_key, langfuse.base_url) == (
         "pk-lf-here",
         "sk-lf-file",

@@ -11,6 +11,7 @@ import pytest
 from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import SettingsError
 from codemode_server.features.guardrails.loading import load_guardrails
+from codemode_server.features.guardrails.settings import guardrails_of
 
 CODE = """\
 from codemode_server.features.guardrails import Block, Guardrail, Pass
@@ -28,7 +29,7 @@ def function(): ...
 
 
 def load(*guardrails: dict[str, Any]) -> list[str]:
-    return [it.name for it in load_guardrails(Settings.model_validate({"guardrails": guardrails}).guardrails)]
+    return [it.name for it in load_guardrails(guardrails_of(Settings.model_validate({"guardrails": guardrails})))]
 
 
 @pytest.fixture

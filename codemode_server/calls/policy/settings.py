@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from codemode_server.domain.principals import checked_name
-from codemode_server.support.setting_types import Glob, ProblemWithin, RuleEffect, Section
+from codemode_server.support.setting_types import Glob, NamedServer, ProblemWithin, RuleEffect, Section
 
 Answer = Literal["allow", "deny", "ask"]
 Preset = Literal["read-only", "careful", "trusted"]
@@ -182,6 +183,14 @@ class PermissionSettings(Section):
     change. Default: `hide`; `allow` where the permissions restrict nothing."""
     new_tools: Literal["allow", "hide"] = "allow"
     """Tools that a known server lists for the first time; with `allow` the rules decide."""
+
+    def named_servers(self) -> Iterator[NamedServer]:
+        for index, rule in enumerate(self.rules):
+            yield NamedServer(("rules", index, rule.answer), rule.globs[0])
+        for index, flow in enumerate(self.flows.rules):
+            for key, pattern in (("from", flow.source), ("to", flow.to)):
+                server, slash, _ = pattern.partition("/")
+                yield NamedServer(("flows", "rules", index, key), server, may_be_label=not slash)
 
     @property
     def public_sinks(self) -> Answer:

@@ -23,7 +23,7 @@ from codemode_server.domain.principals import Principal
 from codemode_server.features.guardrails.asking import AskedGuardrail
 from codemode_server.features.guardrails.chain import GuardrailChain
 from codemode_server.features.guardrails.guardrail import Guardrail
-from codemode_server.features.guardrails.settings import GuardrailSettings
+from codemode_server.features.guardrails.settings import GuardrailSettings, guardrails_of
 from codemode_server.sandbox.guest.similar_names import similar_name
 
 BUILT_IN = {
@@ -40,7 +40,7 @@ def guardrail_chain(config: LiveConfig) -> GuardrailChain:
     def masked(text: str, principal: str) -> str:
         return config.redactor_of(Principal(PrincipalId(principal))).text(text)
 
-    return GuardrailChain(load_guardrails(config.settings.guardrails), masked)
+    return GuardrailChain(load_guardrails(guardrails_of(config.settings)), masked)
 
 
 def load_guardrails(settings: Sequence[GuardrailSettings]) -> list[AskedGuardrail]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, field_validator
 
-from codemode_server.support.setting_types import Glob, Seconds, Section
+from codemode_server.support.setting_types import Glob, NamedServer, Seconds, Section
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -27,6 +28,12 @@ class GuardrailSettings(Section):
     settings: dict[str, Any] = Field(default={}, repr=False)
     """Settings of the guardrail's own."""
 
+    read_at_start = None  # it is code that is loaded
+
+    def named_servers(self) -> Iterator[NamedServer]:
+        for at, glob in enumerate(self.tools):
+            yield NamedServer(("tools", at), glob.partition("/")[0])
+
     @field_validator("use")
     @classmethod
     def _use_is_a_name(cls, use: str) -> str:
@@ -41,3 +48,18 @@ class GuardrailSettings(Section):
             if glob.startswith("/") or glob.endswith("/"):
                 raise ValueError("is not of the form `server/tool` or `server`")
         return globs
+
+
+Guardrails: TypeAlias = Annotated[
+    tuple[GuardrailSettings, ...],
+    Field(
+        default=(),
+        description="Validators that programs, calls and results pass, in this order. Read at the start.",
+    ),
+]
+
+
+def guardrails_of(settings: Section) -> tuple[GuardrailSettings, ...]:
+    """The guardrails that the settings have."""
+    guardrails: tuple[GuardrailSettings, ...] = vars(settings)["guardrails"]
+    return guardrails

@@ -79,7 +79,7 @@ class CallPrivacy:
 
     @property
     def _settings(self) -> PrivacySettings:
-        return self._config.settings.privacy
+        return PrivacySettings.of(self._config.settings)
 
     @property
     def _map(self) -> TokenMap | None:
@@ -279,7 +279,7 @@ def _without_half(text: str) -> str:
 def call_privacy(config: LiveConfig, store: SqliteTokens) -> CallPrivacy:
     """The protection of a product, as its configuration asks for it; the redactors of `config` use it from now on.
     Raises `SettingsError` if servers are to be protected, and the detection is not installed."""
-    settings = config.settings.privacy
+    settings = PrivacySettings.of(config.settings)
     if settings.is_on and (lacking := missing_privacy(settings.name_models)):
         raise SettingsError(f"privacy: {lacking.reason}: {lacking.command}")
     privacy = CallPrivacy(config, TokenMap(store))

@@ -33,7 +33,7 @@ class Detection:
     async def load(self) -> None:
         """Load the recognizer of the settings, so that the first search does not wait. If that fails, the log has the
         reason, and each search tries again."""
-        settings = self._config.settings.privacy
+        settings = PrivacySettings.of(self._config.settings)
         if not settings.is_on or not settings.name_models or missing_privacy(settings.name_models):
             return
         if (recognizer := self.detector.recognizer) is not None:
@@ -68,7 +68,7 @@ class Detection:
     @property
     def detector(self) -> Detector:
         """Finds all but the names that only a recognizer finds."""
-        settings = self._config.settings.privacy
+        settings = PrivacySettings.of(self._config.settings)
         if self._made is None or self._made[0] is not settings:
             from codemode_server.features.privacy.detector import Detector
 

@@ -46,7 +46,7 @@ class ProtectedListings:
     def within(self, listings: Iterable[UpstreamListing]) -> list[UpstreamListing]:
         """These listings as they are shown."""
         listings = list(listings)
-        if not self._config.settings.privacy.is_on:
+        if not PrivacySettings.of(self._config.settings).is_on:
             return listings
         names = server_names(it.name for it in listings)
         return [
@@ -54,7 +54,7 @@ class ProtectedListings:
         ]
 
     def _within(self, listing: UpstreamListing, names: Spellings) -> UpstreamListing:
-        settings = self._config.settings.privacy
+        settings = PrivacySettings.of(self._config.settings)
         if mode_of(settings, names) == "values":
             return listing
         known = self._made.get(listing.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -10,13 +11,14 @@ from pydantic import Field, field_validator, model_validator
 from codemode_server.domain.privacy_tokens import DEFAULT_MAX_TOKENS, TokenLimits
 from codemode_server.features.privacy.findings import Kind
 from codemode_server.support.extras import missing_privacy
-from codemode_server.support.setting_types import Glob, Section
+from codemode_server.support.setting_types import FeatureSettings, Glob, NamedServer, Section
 
 ALL_KINDS = "*"
 KindName = Annotated[str, Field(min_length=1, max_length=50)]
 ModelName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 ProtectionMode = Literal["tokens", "values", "block"]
 UnsearchedFiles = Literal["show", "mark", "refuse"]
+_GLOB_MARKS = frozenset("*?[")
 _UNITS = {"m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
@@ -62,9 +64,11 @@ class DetectionFields(Section):
         return self
 
 
-class PrivacySettings(DetectionFields):
+class PrivacySettings(DetectionFields, FeatureSettings):
     """Personal data in results of servers: the model sees tokens such as `<EMAIL_1>`, and tools receive the values.
     Needs the extra `privacy`."""
+
+    key = "privacy"
 
     servers: dict[Glob, ProtectionMode] = Field(default={})
     """The protection of personal data in results, by glob over the names of servers; the first that matches decides.
@@ -100,6 +104,16 @@ class PrivacySettings(DetectionFields):
         if text is not None:
             seconds_of(text)
         return text
+
+    def named_servers(self) -> Iterator[NamedServer]:
+        above: tuple[str, ...] = ()
+        for glob, mode in self.servers.items():
+            is_value = mode == "values"
+            must_exist = not is_value and _GLOB_MARKS.isdisjoint(glob)
+            yield NamedServer(("servers", glob), glob, must_exist, () if is_value else above)
+            above += (glob,) * is_value
+        for glob in self.release:
+            yield NamedServer(("release", glob), glob.partition("/")[0])
 
     @property
     def is_on(self) -> bool:

@@ -7,6 +7,7 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.privacy_tokens import TOKEN, KnownToken
+from codemode_server.features.privacy.settings import PrivacySettings
 from codemode_server.features.privacy.sqlite_tokens import SqliteTokens, TokenCipher
 from codemode_server.startup.last_run import state_folder
 from codemode_server.storage.database_thread import DatabaseThread
@@ -24,7 +25,9 @@ def revealed_line(token: KnownToken) -> str:
 
 def stored_tokens(loaded: LoadedSettings, thread: DatabaseThread) -> SqliteTokens:
     """The tokens in the state folder of the configuration."""
-    return SqliteTokens(thread, TokenCipher(state_folder(loaded.settings)), lambda: loaded.settings.privacy.limits)
+    return SqliteTokens(
+        thread, TokenCipher(state_folder(loaded.settings)), lambda: PrivacySettings.of(loaded.settings).limits
+    )
 
 
 class TokenReveals:

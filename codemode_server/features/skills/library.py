@@ -20,6 +20,7 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal
 from codemode_server.domain.skills import Skill, SkillState
 from codemode_server.features.skills.rules import SkillSource, facts_of
+from codemode_server.features.skills.settings import SkillSettings
 from codemode_server.features.skills.store import SavedSkill, SkillStore
 from codemode_server.sandbox.guest.similar_names import similar_name
 
@@ -98,7 +99,7 @@ class SkillLibrary:
     @property
     def is_automatic(self) -> bool:
         """True if skills are used without review."""
-        return self.config.settings.skills.review == "auto"
+        return SkillSettings.of(self.config.settings).review == "auto"
 
     def entries(self, owner: Owner) -> list[Skill]:
         """Every skill that the session can import or read, by name."""

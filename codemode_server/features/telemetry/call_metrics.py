@@ -5,6 +5,7 @@ from __future__ import annotations
 from codemode_server.calls.events import CallEnded, CallEvent, CallRetried, CallUnresolved
 from codemode_server.config.live import LiveConfig
 from codemode_server.features.telemetry.metrics import CALL_RETRIES, CALL_SECONDS, CALLS, Metrics
+from codemode_server.features.telemetry.settings import MetricSettings
 
 _NONE = "none"
 """The server and the decision of a call to what does not exist: its names are the program's choice."""
@@ -23,7 +24,7 @@ class CallMetrics:
         match event:
             case CallEnded(call=call, decision=decision, outcome=outcome):
                 mask = self._config.redactor.text
-                tool = mask(call.tool) if self._config.settings.metrics.tools else ""
+                tool = mask(call.tool) if MetricSettings.of(self._config.settings).tools else ""
                 server = mask(call.server)
                 self._metrics.count(CALLS, server, decision.kind, outcome.status.value, tool)
                 self._metrics.count(CALL_SECONDS, server, tool, amount=outcome.milliseconds / 1e3)

@@ -30,7 +30,7 @@ class Redacting(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         # There is no public API to change a finished span.
         is_ours = span.instrumentation_scope is not None and span.instrumentation_scope.name == spans.SCOPE
-        may_have_values = self._config.payloads == "all" and not self._config.settings.privacy.is_on
+        may_have_values = self._config.payloads == "all" and not self._config.protects_data
         if not is_ours and not may_have_values:
             span._events, span._status = [], Status(span._status.status_code)
         # A plain mapping: the SDK's own takes a lock for each item.

@@ -12,6 +12,7 @@ import anyio.to_thread
 from codemode_server.domain.principals import Identity
 from codemode_server.features.telemetry import metrics
 from codemode_server.features.telemetry.metrics import Instrument, Readings
+from codemode_server.features.telemetry.settings import MetricSettings, TracingSettings
 
 if TYPE_CHECKING:
     from codemode_server.app import App
@@ -47,8 +48,10 @@ def readings(app: App) -> Mapping[Instrument, Callable[[], Readings]]:
 async def start(app: App) -> None:
     """Set up the configured exporters, in a thread: it imports OpenTelemetry's SDK."""
     settings = app.config.settings
-    names = await anyio.to_thread.run_sync(app.tracing.start, settings.tracing)
-    more = await anyio.to_thread.run_sync(app.metrics.start, settings.metrics, settings.tracing.service_name)
+    names = await anyio.to_thread.run_sync(app.tracing.start, TracingSettings.of(settings))
+    more = await anyio.to_thread.run_sync(
+        app.metrics.start, MetricSettings.of(settings), TracingSettings.of(settings).service_name
+    )
     for what, where in (("traces", names), ("metrics", more)):
         if where:
             logger.info("%s go to %s", what, ", ".join(where))
@@ -56,7 +59,7 @@ async def start(app: App) -> None:
 
 async def serve_on_loopback(app: App) -> None:
     """Serve Prometheus's text to this machine until cancelled, on `metrics.port`; a port that is taken is logged."""
-    port = app.config.settings.metrics.port
+    port = MetricSettings.of(app.config.settings).port
     if port is None:
         return
     from starlette.requests import Request
@@ -84,7 +87,7 @@ async def serve_on_loopback(app: App) -> None:
 def text_over_http(app: App, identity: Identity | None) -> str | None:
     """Answer of `serve --http` to `/metrics`; None to those who may not read it, and if it is not configured. Without
     an identity it is the person who runs the product."""
-    settings = app.config.settings.metrics
+    settings = MetricSettings.of(app.config.settings)
     if not settings.http:
         return None
     principal = app.principal if identity is None else identity.principal

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.config.settings import TracingSettings
+from codemode_server.features.telemetry.settings import TracingSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -88,7 +88,7 @@ class Tracing:
 
     def _is_exported(self, span: ReadableSpan) -> bool:
         """True, except for requests to servers, which mcp's client traces, with `tracing.mcp: false`."""
-        if self._config.settings.tracing.mcp:
+        if TracingSettings.of(self._config.settings).mcp:
             return True
         from opentelemetry.trace import SpanKind
 

@@ -31,7 +31,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import Settings
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState, definition_text
 from codemode_server.executions.preflight.preflight import Preflight
-from codemode_server.mcp_server.instructions import instructions
+from codemode_server.mcp_server.instructions import INSTRUCTIONS
 from codemode_server.mcp_server.tools.registry import definitions
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
@@ -88,7 +88,7 @@ def first_answers() -> list[Row]:
 
 
 def tools_in_context() -> Row:
-    tokens = _tokens(json.dumps(definitions(Settings())) + instructions())
+    tokens = _tokens(json.dumps(definitions(Settings())) + INSTRUCTIONS)
     what = "the four tools and the instructions in the model's context"
     return Row(what, f"{tokens:,} tokens", "under 1,200", tokens < 1_200)
 

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
-from codemode_server import __version__
 from codemode_server.calls.call_audit import CallAudit
 from codemode_server.calls.gateway import Gateway
 from codemode_server.calls.policy.policy import changed_tools_step
@@ -22,6 +22,7 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.domain.input_requests import Feature
+from codemode_server.domain.principals import Principal
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.execution import Execution
@@ -42,7 +43,6 @@ from codemode_server.features.pages.page_channel import PageChannel
 from codemode_server.features.privacy.call_privacy import call_privacy
 from codemode_server.features.privacy.settings import PrivacySettings
 from codemode_server.features.savings.exchanges import Exchanges
-from codemode_server.features.savings.sqlite_savings import record_exchange
 from codemode_server.features.session_logs.session_log import SessionLogs
 from codemode_server.features.sign_in.sign_in_offers import SignInOffers
 from codemode_server.features.skills.library import ProjectSkills, SkillLibrary
@@ -52,9 +52,8 @@ from codemode_server.features.telemetry.call_metrics import CallMetrics
 from codemode_server.features.telemetry.metrics import Metrics
 from codemode_server.features.telemetry.tracing import Tracing
 from codemode_server.features.workflows.compiling import Workflows
-from codemode_server.mcp_server.meta_tools import MetaTools
-from codemode_server.mcp_server.server import FrontServer
-from codemode_server.mcp_server.tools.registry import Services
+from codemode_server.mcp_server.listing import Listing, listing_of
+from codemode_server.mcp_server.server import McpServer
 from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.startup.last_run import LastRun, reasons, state_folder, stored_uses
@@ -67,6 +66,10 @@ from codemode_server.support import temporary
 from codemode_server.support.allocator import return_large_blocks
 from codemode_server.support.off_loop import switch_threads_often
 from codemode_server.support.text import escaped
+
+if TYPE_CHECKING:
+    from codemode_server.features.direct_tools.tools import DirectTools
+    from codemode_server.features.prompts.prompts import Prompts
 
 logger = logging.getLogger(__name__)
 
@@ -110,8 +113,8 @@ class App:
         self.usage = UsageStats(SqliteUsageStore(self.database, self.stores.thread), self.config)
         self.tools = UpstreamCatalog(loaded, last_run, self.stores.audit, self._connected)
         self.pool, self.catalog = self.tools.pool, self.tools.current
-        self._workspaces = partial(Workspace, self.state_folder)
-        self._workspaces(self.principal).check_usable()
+        self.workspace = partial(Workspace, self.state_folder)
+        self.workspace(self.principal).check_usable()
         project_skills = ProjectSkills(Path(settings.state.skills))
         self.skills = SkillLibrary(project_skills, self.state_folder, self.config)
         self.workflows = Workflows(Path(settings.state.workflows))
@@ -134,8 +137,8 @@ class App:
         self.activity = ""
         """Current sandbox start-up step; empty when ready."""
         self.sources = ReadSources(self.config, self.stores.sources)
-        self.sources.load(lambda principal: self._workspaces(principal).newest_change())
-        self._session_logs = SessionLogs(self._workspaces, self.config, self.sources)
+        self.sources.load(lambda principal: self.workspace(principal).newest_change())
+        self._session_logs = SessionLogs(self.workspace, self.config, self.sources)
         place = loaded.place
         self.approver = PersonApprover(
             self.stores.approvals,
@@ -151,8 +154,7 @@ class App:
         self._guard = ProgramGuard(self._guardrails)
         self._program_skills = ProgramSkills(self.skills, self.preflight, self.sources, self._guard, self.sandbox)
         self.executions = self._new_executions()
-        self._exchanges = Exchanges(partial(record_exchange, self.stores.thread), self.catalog, self.config)
-        self.meta_tools = self._new_meta_tools()
+        self.exchanges = Exchanges(self.stores.thread, self.catalog, self.config)
         self.tracing = Tracing(self.config)
 
     def _new_gateway(self) -> Gateway:
@@ -188,7 +190,7 @@ class App:
             artifacts=self.artifacts,
             usage=self.usage,
             recorder=ExecutionRecorder(self.stores.journal, self.stores.audit, self.config),
-            workspaces=self._workspaces,
+            workspaces=self.workspace,
             sources=self.sources,
             session_logs=self._session_logs,
             skills=self._program_skills,
@@ -203,29 +205,6 @@ class App:
             sources=self.sources,
             is_cancel_requested=self.stores.cancel_requests.is_requested,
             metrics=self.metrics,
-        )
-
-    def _new_meta_tools(self) -> MetaTools:
-        services = Services(
-            wait_for_listing=self.tools.wait_for_listing,
-            wait_for_newer_listings=self.tools.wait_newer,
-            catalog=self.catalog,
-            refusals=self.refusals.for_principal,
-            search=self.search.search,
-            workspaces=self._workspaces,
-            skills=self.skills,
-            workflows=self.workflows,
-            sources=self.sources,
-            executions=self.executions,
-            artifacts=self.artifacts,
-            refresh_privacy=self.privacy.refresh,
-            activity=lambda: self.activity,
-        )
-        return MetaTools(
-            services,
-            self.config,
-            lambda: stored_uses(self.config.settings, self.database, self.stores.thread),
-            self._exchanges,
         )
 
     def _host_api(self, execution: Execution) -> ProgramHostApi:
@@ -272,7 +251,7 @@ class App:
                 app.sandbox.open(),
                 app.pool.open(),
                 app._session_logs.open(),
-                app._exchanges.open(),
+                app.exchanges.open(),
                 app.executions.open(),
                 app.approver.open(),
                 anyio.create_task_group() as tasks,
@@ -281,7 +260,6 @@ class App:
                 tasks.start_soon(app.search.keep_indexed)
                 tasks.start_soon(app._save_learned)
                 tasks.start_soon(app._keep_bounded)
-                tasks.start_soon(app.meta_tools.announce_changes)
                 if watch and loaded.place is not None:
                     tasks.start_soon(app._takeover.watch, loaded.place, app._is_microvm, app._follow_config)
                 try:
@@ -306,12 +284,39 @@ class App:
         return self._takeover.loaded
 
     @cached_property
-    def front(self) -> FrontServer:
+    def front(self) -> McpServer:
         """An MCP server for this product, for clients in the same process."""
-        names = self.meta_tools.servers().names
-        front = FrontServer(version=__version__, on_connected=self.connect, server_names=names)
-        front.set_ready(self.meta_tools)
+        front = McpServer()
+        front.set_ready(self)
         return front
+
+    @property
+    def direct_tools(self) -> DirectTools | None:
+        """The tools of servers that the host gets; None if the configuration has it get none."""
+        if not any(server.may_have_direct_tools for server in self.config.settings.servers.values()):
+            return None
+        from codemode_server.features.direct_tools.tools import DirectTools
+
+        return DirectTools(self.catalog(), self.config.settings, self.config.redactor)
+
+    @property
+    def prompts(self) -> Prompts | None:
+        """The prompts of servers; None if there are none."""
+        if not any(server.prompts for server in self.catalog().servers):
+            return None
+        from codemode_server.features.prompts.prompts import Prompts
+
+        return Prompts(self.catalog(), self.config.redactor)
+
+    def listing(self) -> Listing:
+        """The text about the servers for the descriptions of a session that begins now."""
+        settings = self.config.settings
+        uses = stored_uses(settings, self.database, self.stores.thread)
+        return listing_of(self.catalog(), settings, uses, self.config.redactor.text)
+
+    def metrics_text(self, principal: Principal | None) -> str | None:
+        """The answer to `/metrics` over HTTP, by who asks."""
+        return product_telemetry.text_over_http(self, principal)
 
     def connect(self, features: frozenset[Feature] = frozenset(), *, with_upstreams: bool = True) -> None:
         """Start the upstreams and the sandbox. Further calls only tell upstreams of further features of hosts."""
@@ -323,7 +328,7 @@ class App:
         settings = self.config.settings
         try:
             return await choose(
-                settings.sandbox, settings.limits, self._workspaces(self.principal).make(), self._announce
+                settings.sandbox, settings.limits, self.workspace(self.principal).make(), self._announce
             )
         finally:
             self.activity = ""

@@ -27,7 +27,7 @@ from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.catalog.tree import read_tool
 from codemode_server.config import load
-from codemode_server.config.live import RequestContext
+from codemode_server.config.live import Caller
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
@@ -83,7 +83,7 @@ async def _catalogs(app: App, world: World) -> list[Catalog]:
         for one in listings
     ]
     catalogs = [Catalog.build(bare), Catalog.build(listings)]
-    context, execution = RequestContext.of(Session("types"), app.config), ExecutionId("types")
+    context, execution = Caller.of(Session("types"), app.config), ExecutionId("types")
     record = ExecutionRecord(
         execution, context.principal, context.session, IsolationLevel.WASM, ExecutionStatus.RUNNING, time.time()
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codemode_server.catalog.catalog import Tool
-from codemode_server.config.live import RequestContext
+from codemode_server.config.live import Caller
 from codemode_server.domain.approvals import Approval
 from codemode_server.domain.calls import Ask, CallKey, CallStatus, ResultKey
 from codemode_server.domain.ids import ExecutionId
@@ -132,7 +132,7 @@ class ExecutionCalls:
     """
 
     execution_id: ExecutionId
-    context: RequestContext
+    context: Caller
     started: int = 0
     """Number of calls so far."""
     unresolved: int = 0

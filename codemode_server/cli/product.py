@@ -13,7 +13,7 @@ import anyio
 from codemode_server.app import App
 from codemode_server.cli import logs
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import RequestContext
+from codemode_server.config.live import Caller
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
@@ -51,7 +51,7 @@ async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, a
         app.connect(with_upstreams=action == "resume")
         try:
             begin = app.executions.resume if action == "resume" else app.executions.replay
-            execution = await begin(ExecutionId(execution_id), RequestContext.of(COMMAND_SESSION, app.config))
+            execution = await begin(ExecutionId(execution_id), Caller.of(COMMAND_SESSION, app.config))
             return await ended(app, execution, as_json=as_json)
         except CodemodeError as error:
             problem = error

@@ -15,7 +15,7 @@ from codemode_server.cli.product import COMMAND_SESSION, inspected
 from codemode_server.cli.status import is_well
 from codemode_server.cli.terminal import configuration, show
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import RequestContext
+from codemode_server.config.live import Caller
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.search.results import SearchResults
 
@@ -36,7 +36,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 async def _found(loaded: LoadedSettings, task: str, server: str | None, wait_seconds: float) -> SearchResults:
     async with inspected(loaded, wait_seconds) as app:
-        context = RequestContext(app.principal, COMMAND_SESSION, app.config)
+        context = Caller(app.principal, COMMAND_SESSION, app.config)
         return await app.search.search(context, task, "scaffold", server, 10, None)
 
 

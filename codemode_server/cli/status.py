@@ -26,7 +26,7 @@ from codemode_server.config.problems import no_server
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.features.changed_tools.tool_definitions import REVIEW
-from codemode_server.features.direct_tools.tools import direct_definitions, direct_tools
+from codemode_server.features.direct_tools.tools import DirectTools
 from codemode_server.features.privacy.settings import PrivacySettings
 from codemode_server.features.savings import commands as stats
 from codemode_server.search.vector_ranker import diagnose
@@ -74,10 +74,10 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
 
 def _direct_tools(app: App) -> Iterator[str]:
     """The tools that hosts get beside the four, on a line, and why others don't come; nothing if none are exposed."""
-    settings, mask = app.config.settings, app.config.redactor.text
-    if not any(server.may_have_direct_tools for server in settings.servers.values()):
+    mask, tools = app.config.redactor.text, DirectTools(app.catalog(), app.config.settings, app.config.redactor)
+    if not tools.servers:
         return
-    found, problems = direct_definitions(direct_tools(app.catalog(), settings), app.config.redactor)
+    found, problems = tools.checked_definitions()
     names = ", ".join(it["name"] for it in found[:_MAX_DIRECT]) + (", …" if len(found) > _MAX_DIRECT else "")
     tokens = sum(estimate_tokens(json.dumps(it, ensure_ascii=False)) for it in found)
     yield f"direct tools: {names} ({len(found)}, {tokens:,} tokens)" if found else "direct tools: none"

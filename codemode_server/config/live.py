@@ -1,15 +1,16 @@
-"""The configuration in force, which an edited file replaces while the product runs, and the context of a request."""
+"""The configuration in force, which an edited file replaces while the product runs, and who asks under it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from codemode_server.calls.policy.settings import GROUP
 from codemode_server.config.settings import LimitSettings, Settings
 from codemode_server.domain.ids import PrincipalId
-from codemode_server.domain.principals import Owner, Principal, Session
+from codemode_server.domain.principals import Identity, Owner, Principal, Session
 from codemode_server.support.change_signal import ChangeSignal
 from codemode_server.support.known_values import KnownValues
 from codemode_server.support.redaction import NO_SECRETS, Payloads, Redactor
@@ -119,15 +120,17 @@ def local_principal(settings: Settings) -> Principal:
     return Principal(PrincipalId(settings.principal or DEFAULT_PRINCIPAL))
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
-    """Who asks, on which connection, under which configuration; passed down with each request."""
+@dataclass(frozen=True)
+class Caller:
+    """Who asks, on which connection, under which configuration: made once for each request, and passed down."""
 
     principal: Principal
     session: Session
     config: LiveConfig
+    token_groups: frozenset[str] = frozenset()
+    """The groups that the authentication names; the configuration may add others."""
 
-    @property
+    @cached_property
     def owner(self) -> Owner:
         return Owner(self.principal, self.session)
 
@@ -139,14 +142,15 @@ class RequestContext:
     @property
     def groups(self) -> frozenset[str]:
         """The groups of the principal, by the configuration in force and by its authentication."""
-        name, by_name = self.principal.principal_id, self.config.settings.groups
-        configured = {group for group, members in by_name.items() if name in members}
-        return (self.session.identity.groups if self.session.identity else frozenset()) | configured
+        by_name = self.config.settings.groups
+        if not by_name:
+            return self.token_groups
+        return self.token_groups.union(group for group, it in by_name.items() if self.principal.principal_id in it)
 
     @property
     def names(self) -> frozenset[str]:
         """Names by which permission rules refer to the principal: its name, and its groups as `group:<name>`."""
-        return frozenset({self.principal.principal_id, *(f"{GROUP}{it}" for it in self.groups)})
+        return frozenset([self.principal.principal_id, *(f"{GROUP}{it}" for it in self.groups)])
 
     @property
     def is_local(self) -> bool:
@@ -154,7 +158,9 @@ class RequestContext:
         return self.principal == local_principal(self.config.settings)
 
     @classmethod
-    def of(cls, session: Session, config: LiveConfig) -> RequestContext:
-        """The context of a request in this session: the principal comes from the connection, from nowhere else."""
-        identity = session.identity
-        return cls(identity.principal if identity else local_principal(config.settings), session, config)
+    def of(cls, session: Session, config: LiveConfig, identity: Identity | None = None) -> Caller:
+        """The caller in this session. Without an identity it is the principal of the configuration: over stdio, in
+        memory, and over HTTP with the token of the person who runs the product."""
+        if identity is None:
+            return cls(local_principal(config.settings), session, config)
+        return cls(identity.principal, session, config, identity.groups)

@@ -36,9 +36,6 @@ class Session:
     session_id: str
     is_ephemeral: bool = False
     """True if it ends with this one request, so that nothing is stored for later ones."""
-    identity: Identity | None = None
-    """None: the principal of the configuration. So it is over stdio, in memory, and over HTTP with the token of the
-    person who runs the product."""
 
 
 @dataclass(frozen=True, slots=True)

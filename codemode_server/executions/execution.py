@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 
 from codemode_server.calls.execution_calls import ExecutionCalls
-from codemode_server.config.live import RequestContext
+from codemode_server.config.live import Caller
 from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
@@ -114,7 +114,7 @@ class Execution:
 
     execution_id: ExecutionId
     code: str
-    context: RequestContext
+    context: Caller
     limits: Limits
     calls: ExecutionCalls
     results: CallResults

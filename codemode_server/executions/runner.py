@@ -22,7 +22,7 @@ from opentelemetry.trace import Span
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.gateway import Gateway
 from codemode_server.calls.policy.refusals import ToolRefusals
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.calls import ANY, CallStatus, ResultKey
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable, LimitExceeded, SandboxFailed
 from codemode_server.domain.executions import ExecutionStatus
@@ -70,7 +70,7 @@ class ExecutionRunner:
 
     traced: Callable[[], Awaitable[object]]
     check: Callable[[str, CheckContext], Awaitable[Checked]]
-    refusals: Callable[[RequestContext], ToolRefusals]
+    refusals: Callable[[Caller], ToolRefusals]
     sandbox: Sandbox
     host_api: Callable[[Execution], ProgramHostApi]
     gateway: Gateway

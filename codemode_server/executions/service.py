@@ -16,7 +16,7 @@ import anyio
 from codemode_server.calls.events import CallApprovalRequested, CallApprovalSettled, CallEnded, CallEvent
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.targets import title_of
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import JournalUnavailable, MetaToolError, SandboxUnavailable
 from codemode_server.domain.executions import ExecutionKind, ExecutionStatus, Repeat
@@ -68,7 +68,7 @@ class ExecutionService(OwnsTasks):
     def start(
         self,
         code: str,
-        context: RequestContext,
+        context: Caller,
         *,
         timeout_s: float | None = None,
         host: HostInput = NO_HOST_INPUT,
@@ -86,7 +86,7 @@ class ExecutionService(OwnsTasks):
         server: str,
         tool: str,
         arguments: dict[str, JsonValue],
-        context: RequestContext,
+        context: Caller,
         host: HostInput = NO_HOST_INPUT,
         *,
         is_prompt: bool = False,
@@ -131,7 +131,7 @@ class ExecutionService(OwnsTasks):
     async def resume(
         self,
         execution_id: ExecutionId,
-        context: RequestContext,
+        context: Caller,
         *,
         timeout_s: float | None = None,
         host: HostInput = NO_HOST_INPUT,
@@ -173,7 +173,7 @@ class ExecutionService(OwnsTasks):
     async def apply(
         self,
         execution_id: ExecutionId,
-        context: RequestContext,
+        context: Caller,
         *,
         timeout_s: float | None = None,
         host: HostInput = NO_HOST_INPUT,
@@ -189,7 +189,7 @@ class ExecutionService(OwnsTasks):
         execution.applies = execution_id
         return self._launch(execution)
 
-    async def _take_over(self, past: RecordedRun, context: RequestContext) -> None:
+    async def _take_over(self, past: RecordedRun, context: Caller) -> None:
         """The session of `context` gets a program, which may hold all that the session of its earlier run had read."""
         has_read = any(it.outcome is not None and it.outcome.status is CallStatus.SUCCEEDED for it in past.calls)
         await self.sources.take_over_session(context, past.record.session, has_read=has_read)
@@ -199,7 +199,7 @@ class ExecutionService(OwnsTasks):
         description = past.record.description or ""
         return self._execution(past.code, calls, timeout_s=timeout_s, repeat=past.repeat, description=description)
 
-    async def replay(self, execution_id: ExecutionId, context: RequestContext) -> Execution:
+    async def replay(self, execution_id: ExecutionId, context: Caller) -> Execution:
         """Start to run the program of a recorded execution in an execution of its own, in which the journal answers
         every call and nothing is sent. Raises `MetaToolError` if there is none with a program (any more)."""
         past = await recorded(self.journal, context.principal, execution_id)

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
-
-from mcp.server.lowlevel.helper_types import ReadResourceContents
-from mcp.types import (
-    AudioContent,
-    BlobResourceContents,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextResourceContents,
-)
+from typing import Any
 
 from codemode_server.config.settings import LimitSettings
 from codemode_server.executions.artifacts import Item
@@ -40,19 +30,18 @@ def program_answer(execution: Execution, limits: LimitSettings, redactor: Redact
         if size <= MAX_BYTES:
             break
         limits = limits.model_copy(update={"output_tokens": max(100, limits.output_tokens // 2)})
-    blocks = []
-    room = MAX_BYTES - size
-    links = 0
+    blocks = list[dict[str, Any]]()
+    room, links = MAX_BYTES - size, 0
     for file in execution.shown:
         block, taken = _block_of(file, room)
         room -= taken
-        links += isinstance(block, ResourceLink)
+        links += block is not None and block["type"] == "resource_link"
         if block is not None and links <= _MAX_LINKS:
             blocks.append(block)
     return replace(made, blocks=blocks)
 
 
-def _block_of(file: ShownFile, room: int) -> tuple[ContentBlock | None, int]:
+def _block_of(file: ShownFile, room: int) -> tuple[dict[str, Any] | None, int]:
     """A shown file as a block, and its size; as a link where it has more than `room` bytes or exceeds the budget."""
     data = file.data.decode() if file.kind == "text" else base64.b64encode(file.data).decode()
     uri = f"{SCHEME}{file.artifact}" if file.artifact else f"file:///{file.name or file.number}"
@@ -60,23 +49,17 @@ def _block_of(file: ShownFile, room: int) -> tuple[ContentBlock | None, int]:
         if not file.artifact:
             return None, 0
         name = file.name or f"file {file.number}"
-        return ResourceLink(type="resource_link", uri=uri, name=name, mime_type=file.mime_type, size=file.size), 300
-    match file.kind:
-        case "image":
-            return ImageContent(type="image", data=data, mime_type=file.mime_type), len(data)
-        case "audio":
-            return AudioContent(type="audio", data=data, mime_type=file.mime_type), len(data)
-        case "text":
-            text = TextResourceContents(uri=uri, mime_type=file.mime_type, text=data)
-            return EmbeddedResource(type="resource", resource=text), len(data)
-        case "blob":
-            blob = BlobResourceContents(uri=uri, mime_type=file.mime_type, blob=data)
-            return EmbeddedResource(type="resource", resource=blob), len(data)
+        link = {"type": "resource_link", "uri": uri, "name": name, "mimeType": file.mime_type, "size": file.size}
+        return link, 300
+    if file.kind in ("image", "audio"):
+        return {"type": file.kind, "data": data, "mimeType": file.mime_type}, len(data)
+    field = "text" if file.kind == "text" else "blob"
+    return {"type": "resource", "resource": {"uri": uri, "mimeType": file.mime_type, field: data}}, len(data)
 
 
-def contents_of(item: Item, data: bytes, redactor: Redactor) -> ReadResourceContents:
+def resource(uri: str, item: Item, data: bytes, redactor: Redactor) -> dict[str, Any]:
     """A stored result as the answer to `resources/read`; text is cleaned and redacted, since a model may read it."""
+    about = {"uri": uri, "mimeType": item.mime_type}
     if item.kind == "file" and not item.mime_type.startswith("text/"):
-        return ReadResourceContents(content=data, mime_type=item.mime_type)
-    text = redactor.visible(data.decode("utf-8", "replace"))
-    return ReadResourceContents(content=text, mime_type=item.mime_type)
+        return about | {"blob": base64.b64encode(data).decode()}
+    return about | {"text": redactor.visible(data.decode("utf-8", "replace"))}

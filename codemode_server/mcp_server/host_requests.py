@@ -13,26 +13,25 @@ from typing import Any
 import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
-from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.methods import parse_server_request
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 
-_REQUESTS: TypeAdapter[dict[str, types.InputRequest]] = TypeAdapter(dict[str, types.InputRequest])
 _RESULTS: dict[Feature | None, Any] = {
     Feature.SAMPLING: types.CreateMessageResult,
     Feature.ROOTS: types.ListRootsResult,
 }
+NO_FEATURES = frozenset[Feature]()
 
 
 def features_of(capabilities: types.ClientCapabilities | None) -> frozenset[Feature]:
     """The features that a host has declared."""
     if capabilities is None:
-        return frozenset()
+        return NO_FEATURES
     features: set[Feature] = set()
     if (elicitation := capabilities.elicitation) is not None:
         # An empty object means forms: hosts before 2025-11-25 know nothing else.
@@ -48,41 +47,33 @@ def features_of(capabilities: types.ClientCapabilities | None) -> frozenset[Feat
 
 
 class HostRequests:
-    """The host of one tool call."""
+    """The host of one request."""
 
-    def __init__(self, context: Context[None, Any] | None) -> None:
-        self._context = context
-
-    @property
-    def is_modern(self) -> bool:
+    def __init__(
+        self, request: ServerRequestContext[Any, Any], params: types.CallToolRequestParams | None = None
+    ) -> None:
+        """`params` are those of a tool call; other requests are not repeated."""
+        self._request = request
+        self.is_modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
         """True if the host speaks a protocol in which requests are answers."""
-        request = self._request
-        return request is not None and request.protocol_version in MODERN_PROTOCOL_VERSIONS
+        self.state = params.request_state if params is not None and self.is_modern else None
+        """State from an earlier answer with requests, if the host repeats its call."""
+        self._responses = params.input_responses if params is not None else None
 
     @property
     def features(self) -> frozenset[Feature]:
-        request = self._request
-        if request is None or not (self.is_modern or request.session.can_send_request):
-            return frozenset()
-        return features_of(request.session.client_capabilities)
-
-    @property
-    def state(self) -> str | None:
-        """State from an earlier answer with requests, if the host repeats its call."""
-        return self._context.request_state if self._context is not None and self.is_modern else None
+        session = self._request.session
+        return features_of(session.client_capabilities) if self.is_modern or session.can_send_request else NO_FEATURES
 
     @property
     def responses(self) -> Mapping[str, dict[str, Any]]:
         """The answers that come with a repeated call."""
-        given = self._context.input_responses if self._context is not None else None
-        return {key: _plain(response) for key, response in (given or {}).items()}
+        return {key: _plain(response) for key, response in (self._responses or {}).items()}
 
     async def ask(self, request: InputRequest) -> dict[str, Any]:
         """Send a request of its own, for hosts up to 2025-11-25. Raises `InputRefused`: the host answered with an
         error."""
         context = self._request
-        if context is None:
-            raise InputRefused("there is no host that could be asked")
         typed = parse_server_request(request.method, context.protocol_version, dict(request.params))
         try:
             result = await context.session.send_request(
@@ -99,19 +90,8 @@ class HostRequests:
     async def report_progress(self, done: float, total: float | None, message: str) -> None:
         """Send one notification: the progress, which must grow; its final value if that is known; and a one-line
         message. A host that closed the stream in the meantime is no reason to end the program."""
-        if self._context is not None:
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                await self._context.report_progress(done, total, message)
-
-    @property
-    def _request(self) -> ServerRequestContext[Any, Any] | None:
-        return None if self._context is None else self._context.request_context
-
-
-def input_required(requests: Mapping[str, InputRequest], state: str) -> types.InputRequiredResult:
-    """The answer of a tool call that asks the host for these."""
-    plain = {key: {"method": one.method, "params": one.params} for key, one in requests.items()}
-    return types.InputRequiredResult(input_requests=_REQUESTS.validate_python(plain), request_state=state)
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self._request.session.report_progress(done, total, message)
 
 
 def _plain(result: Any) -> dict[str, Any]:

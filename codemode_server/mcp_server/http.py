@@ -1,4 +1,4 @@
-"""Serves the front over HTTP to those who have a token, with bounds on what a connection may cost.
+"""Serves the MCP server over HTTP to those who have a token, with bounds on what a connection may cost.
 
 Without a token nothing is answered but where to get one, before a byte of the body is read. With the bounds of
 `http_connections`, others can't hold the service up, whether by many connections or by slow ones.
@@ -6,7 +6,7 @@ Without a token nothing is answered but where to get one, before a byte of the b
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -24,9 +24,8 @@ from codemode_server.support.off_loop import Pace
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from codemode_server.domain.principals import Identity
     from codemode_server.mcp_server.auth.authenticator import Authenticator
-    from codemode_server.mcp_server.server import FrontServer
+    from codemode_server.mcp_server.server import McpServer
 
 MAX_SESSIONS = 256
 """Sessions of hosts at once."""
@@ -42,8 +41,8 @@ _LARGE_AT_ONCE = 16
 BODY_SECONDS = 30.0
 
 
-def sessions(front: FrontServer, host: str, url: str | None = None) -> ASGIApp:
-    """The app that serves the front to each host in a session of its own. On loopback it serves only requests for
+def sessions(server: McpServer, host: str, url: str | None = None) -> ASGIApp:
+    """The app that serves the product to each host in a session of its own. On loopback it serves only requests for
     loopback, and for the host in `url`: a page in a browser may reach loopback under a name of its own."""
     from mcp.server.transport_security import TransportSecuritySettings
 
@@ -55,7 +54,7 @@ def sessions(front: FrontServer, host: str, url: str | None = None) -> ASGIApp:
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=is_checked, allowed_hosts=names, allowed_origins=origins
     )
-    return front.streamable_http_app(
+    return server.streamable_http_app(
         host=host,
         transport_security=security,
         max_sessions=MAX_SESSIONS,
@@ -66,21 +65,17 @@ def sessions(front: FrontServer, host: str, url: str | None = None) -> ASGIApp:
 _LOOPBACK_NAMES = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 
 
-MetricsText = Callable[["Identity | None"], "str | None"]
-"""Answer to `/metrics`, by who asks; None if there is none."""
-
-
-def server(app: ASGIApp, authenticator: Authenticator, metrics_text: MetricsText = lambda _: None) -> uvicorn.Server:
-    """A server for the app behind the authentication."""
-    return http_connections.server(_Guarded(app, authenticator, metrics_text), log_level="error")
+def server(app: ASGIApp, authenticator: Authenticator, mcp: McpServer | None = None) -> uvicorn.Server:
+    """A server for the app behind the authentication; `/metrics` is answered by `mcp`."""
+    return http_connections.server(_Guarded(app, authenticator, mcp), log_level="error")
 
 
 class _Guarded:
     """The app behind the authentication; it gets whole bodies, of bounded size and in bounded time."""
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator, metrics_text: MetricsText) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, mcp: McpServer | None) -> None:
         self._app = app
-        self._metrics_text = metrics_text
+        self._mcp = mcp
         self._authenticator = authenticator
         self._large, self._parsing = anyio.Semaphore(_LARGE_AT_ONCE), anyio.Semaphore(1)
 
@@ -99,8 +94,9 @@ class _Guarded:
             await response(scope, receive, send)
             return
         scope["user"] = user
-        if scope["path"] == "/metrics" and scope["method"] == "GET":
-            text = await anyio.to_thread.run_sync(self._metrics_text, user.proved)
+        if scope["path"] == "/metrics" and scope["method"] == "GET" and self._mcp is not None:
+            reader = user.proved.principal if user.proved else None
+            text = await anyio.to_thread.run_sync(self._mcp.metrics_text, reader)
             if text is not None:
                 await _response(text, media_type=_PROMETHEUS)(scope, receive, send)
                 return

@@ -1,11 +1,7 @@
 """The server's instructions, which a host may show its model; part of the handshake, so nothing is imported here."""
 
-
-def instructions(server_names: str = "") -> str:
-    """The instructions, with the names of the servers if they are known yet."""
-    named = f" ({server_names})" if server_names else ""
-    return f"""\
-Gives access to the user's MCP servers{named}: their tools are Python functions in servers/<server>/<tool>.py.
+INSTRUCTIONS = """\
+Gives access to the user's MCP servers: their tools are Python functions in servers/<server>/<tool>.py.
 Write ONE Python program for execute_code that calls them, filters and combines, and ends with a small summary. Only \
 the program's output and final value are returned; everything else stays in the sandbox.
 The description of execute_code lists the servers and, once they were used, some of their tools; search_tools finds \

@@ -22,7 +22,7 @@ from codemode_server.support.text import clean_line, counted, first_few
 from codemode_server.support.tokens import estimate_tokens, weigh_tokens
 
 _NAMES_CHARACTERS = 80
-"""Length of the names in a first sentence: Qwen Code shows the model 150 characters of a description."""
+"""Length of the names in the first sentence: Qwen Code shows the model 150 characters of a description."""
 _BYTES_PER_TOKEN = 2.8
 """The listing is bounded by its bytes as well, since Claude Code cuts a description at 2 KB."""
 _SIGNATURE_CHARACTERS = 140
@@ -92,7 +92,7 @@ class Listing:
     """The text about the servers; names and tools are empty if there are none, or if the budget is 0."""
 
     names: str = ""
-    """For the first sentences of the instructions and of `search_tools`: `git, slack and 3 more`."""
+    """For the first sentence of `search_tools`: `git, slack and 3 more`."""
     tools: str = ""
     """A line for each server, and below it the signatures of some of its tools."""
     example: Example = INVENTED
@@ -112,7 +112,7 @@ def listing_of(
     if not offers or budget_tokens <= 0:
         return Listing()
     names = _joined([offer.server.name for offer in offers], min(_NAMES_CHARACTERS, budget_tokens))
-    left = budget_tokens - 2 * estimate_tokens(names)  # in the instructions and one of the descriptions
+    left = budget_tokens - estimate_tokens(names)  # in a description
     used = {ToolName(offer.server.name, name) for offer in offers for name in offer.uses}
     tools = (tool for _, tool in _in_order(offers))
     example = example_of(tools, lambda it: ToolName(it.server, it.name) in used)

@@ -1,117 +1,116 @@
-"""The MCP server that hosts connect to: serves the meta-tools over stdio or streamable HTTP.
+"""The MCP server that hosts connect to: serves the meta-tools, and the tools and prompts of servers that hosts get.
 
-Built on `mcp.server.mcpserver.MCPServer`, called FastMCP before mcp 2. Arguments are checked here, so that an error
-names the right ones; our errors become text here, in one place.
+It serves before the product is there: requests wait for `set_ready` or `set_failed`. Errors of ours become text here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from contextvars import ContextVar
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from io import TextIOBase
-from itertools import islice
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import Any, Literal, TextIO, cast
 
 import anyio
+import mcp.types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.lowlevel.helper_types import ReadResourceContents
-from mcp.server.lowlevel.server import NotificationOptions
-from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
-from mcp.server.subscriptions import PromptsListChanged, ToolsListChanged
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
-from mcp.types import (
-    INVALID_PARAMS,
-    CallToolResult,
-    GetPromptResult,
-    InputRequiredResult,
-    TextContent,
-)
-from mcp.types import Prompt as McpPrompt
-from mcp.types import Tool as McpTool
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from opentelemetry import context as trace_context
 from opentelemetry import propagate
-from pydantic import AnyUrl, ValidationError
 
+from codemode_server import __version__
 from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import CodemodeError, MetaToolError, SettingsError
 from codemode_server.domain.input_requests import Feature
-from codemode_server.domain.principals import Session
-from codemode_server.mcp_server.host_requests import HostRequests, features_of, input_required
-from codemode_server.mcp_server.instructions import instructions
+from codemode_server.domain.principals import Principal, Session
+from codemode_server.mcp_server.arguments import checked
+from codemode_server.mcp_server.blocks import resource
+from codemode_server.mcp_server.callers import Callers
+from codemode_server.mcp_server.host_requests import HostRequests, features_of
+from codemode_server.mcp_server.instructions import INSTRUCTIONS
+from codemode_server.mcp_server.offered_tools import OfferedTools, unknown_tool
 from codemode_server.mcp_server.opening import CAPABILITIES
-from codemode_server.mcp_server.sessions import Sessions
-from codemode_server.mcp_server.tools.registry import Changed, MetaToolSpec, ToolArguments, definitions, meta_tools
-from codemode_server.sandbox.guest.similar_names import similar_name
-from codemode_server.support.text import clean
+from codemode_server.mcp_server.product import Product, ToolContext
+from codemode_server.mcp_server.rendering import SCHEME
+from codemode_server.mcp_server.tools.registry import Answer, annotations_of, definitions, meta_tools
+from codemode_server.support.text import clean, clean_line
 
-MAX_CHARACTERS = 20_000
-"""Maximum length of an argument, such as a path or a query, that answers quote."""
-_MAX_UNKNOWN = 5
-"""Maximum number of unknown arguments that one answer names."""
-_MAX_QUOTED = 100
+logger = logging.getLogger(__name__)
+
+DIRECT_TOOL = "direct tool"
+"""Name under which exchanges with tools of servers are recorded."""
 _MAX_FAILURE_LINES = 4
 """Lines of an error that are shown; `config check` shows all."""
 _MAX_SESSIONS = 256
 """As many as `mcp_server/http.py` has; what is sent to one that has ended is dropped."""
 _SEND_S = 5.0
 """A host that does not read its stream must not keep the others waiting."""
-
-if TYPE_CHECKING:
-    from codemode_server.mcp_server.meta_tools import MetaTools
+_ANNOUNCED_AFTER_S = 0.2
+"""A server that starts lists in several steps; the host is told once."""
+Definitions = list[dict[str, Any]]
+Request = ServerRequestContext[Any, Any]
 
 
 class _NotStarted(MetaToolError):
     """The product can't start."""
 
 
-class FrontServer(MCPServer[None]):
-    """Serves meta-tools as MCP. `on_connected` is called with the features of a host when it connects, and with each
-    request after that; `server_names` are for the instructions."""
+class McpServer(Server[Any]):
+    """Serves one product, whose host it tells when lists change."""
 
-    def __init__(
-        self,
-        *,
-        version: str,
-        on_connected: Callable[[frozenset[Feature]], None],
-        server_names: str = "",
-        given: list[dict[str, Any]] | None = None,
-    ) -> None:
-        """Calls wait for `set_ready` or `set_failed`. `given`: the answer to `tools/list`, if it is fixed already
-        (`Opening.definitions`)."""
-        self._sessions = Sessions()
+    def __init__(self, given: Definitions | None = None) -> None:
+        """`given`: the answer to `tools/list`, if it is fixed already (`Opening.definitions`)."""
+        self._subscriptions = InMemorySubscriptionBus()
         super().__init__(
             "codemode-server",
             title="codemode-server",
-            instructions=instructions(server_names),
-            version=version,
-            log_level="WARNING",
-            middleware=[partial(_report_connected, on_connected), _remember_request, _without_resource_changes],
+            instructions=INSTRUCTIONS,
+            version=__version__,
+            lifespan=_announcing,
+            on_list_tools=self._list_tools,
+            on_list_resources=_no_resources,
+            on_list_resource_templates=_no_resource_templates,
+            on_list_prompts=self._list_prompts,
+            on_subscriptions_listen=ListenHandler(self._subscriptions),
         )
-        self._lowlevel_server.middleware.insert(0, continue_host_trace)
-        self._given = given
-        self._tools: MetaTools | None = None
-        self._failure = ""
-        """Why there are no tools."""
-        self._is_settled = anyio.Event()
+        self.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
+        self.add_request_handler("prompts/get", types.GetPromptRequestParams, self._get_prompt)
+        self.add_request_handler("resources/read", types.ReadResourceRequestParams, self._read_resource)
+        self.middleware.insert(0, continue_host_trace)
+        self.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=self.name))
+        self.middleware.append(self._take_request)
+        self._callers = Callers()
+        self._offered = OfferedTools(given)
         self._listeners: dict[str, ServerSession] = {}
         """The sessions that have asked for a list, each with its way to the host; the latest last."""
-        # Over HTTP, MCPServer gives no way to say that changes are announced.
-        self._lowlevel_server.create_initialization_options = partial(  # type: ignore[method-assign]
-            self._lowlevel_server.create_initialization_options,
-            NotificationOptions(tools_changed=True, prompts_changed=True),
-        )
+        self._features: frozenset[Feature] = frozenset()
+        self.connected, self._is_ready, self._is_settled = anyio.Event(), anyio.Event(), anyio.Event()
+        """`connected`: a host has had its first answer. Settled is ready or failed."""
+        self._product: Product | None = None
+        self._failure = ""
+        """Why there are no tools."""
 
-    def set_ready(self, tools: MetaTools) -> None:
-        """Serve these from now on."""
-        tools.attach(self._given, self._announce)
-        self._tools = tools
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *arguments: Any, **options: Any
+    ) -> InitializationOptions:
+        """As mcp makes them, which over HTTP leaves no other way to say that changes are announced."""
+        announced = NotificationOptions(tools_changed=True, prompts_changed=True)
+        return super().create_initialization_options(announced, *arguments, **options)
+
+    def set_ready(self, product: Product) -> None:
+        """Serve this product from now on."""
+        self._product = product
+        if self.connected.is_set():
+            product.connect(self._features)
+        self._is_ready.set()
         self._is_settled.set()
 
     def set_failed(self, error: CodemodeError) -> None:
@@ -124,183 +123,220 @@ class FrontServer(MCPServer[None]):
             tail = [
                 "A saved correction is picked up without a restart; `codemode-server config check` shows all errors."
             ]
-        self._tools, self._failure = None, "\n".join([head, *shown, *tail])
+        self._product, self._failure = None, "\n".join([head, *shown, *tail])
         self._is_settled.set()
 
-    async def _ready(self) -> MetaTools:
-        await self._is_settled.wait()
-        if self._tools is None:
-            raise _NotStarted(self._failure)
-        return self._tools
+    def metrics_text(self, principal: Principal | None) -> str | None:
+        """As `Product.metrics_text`."""
+        return None if self._product is None else self._product.metrics_text(principal)
 
     async def run_streams(self, received: TextIOBase, sent: TextIOBase) -> None:
         """Serve one host over these, in place of standard input and output."""
         files = [anyio.wrap_file(cast("TextIO", file)) for file in (received, sent)]
         async with stdio_server(*files) as (read_stream, write_stream):
-            server = self._lowlevel_server
-            await server.run(read_stream, write_stream, server.create_initialization_options())
+            await self.run(read_stream, write_stream, self.create_initialization_options())
 
-    async def list_tools(self) -> list[McpTool]:
-        session = self._session_that_lists()
-        if self._tools is None and not self._given:
+    async def _ready(self) -> Product:
+        await self._is_settled.wait()
+        if self._product is None:
+            raise _NotStarted(self._failure)
+        return self._product
+
+    async def _list_tools(self, request: Request, _: Any) -> types.ListToolsResult:
+        session = self._session_that_lists(request)
+        if self._product is None and not self._offered.given:
             await self._is_settled.wait()
-        given = self._given or definitions(Settings())
-        listed = given if self._tools is None else self._tools.definitions(session)
-        return [McpTool.model_validate(tool) for tool in listed]
+        if self._product is None:
+            listed = self._offered.given or definitions(Settings())
+        else:
+            listed = self._offered.of(session, self._product)
+        return types.ListToolsResult.model_validate({"tools": listed})
 
-    async def call_tool(
-        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
-    ) -> CallToolResult | InputRequiredResult:
-        session, host = self._sessions.session_of(_request.get()), HostRequests(context)
-        spec = meta_tools().get(name)
+    async def _call_tool(self, request: Request, params: types.CallToolRequestParams) -> dict[str, Any]:
+        spec, given = meta_tools().get(params.name), params.arguments or {}
         try:
-            if spec is None:
-                tools = await self._ready()
-                answer = await tools.call_direct(name, arguments, session, host)
+            arguments = None if spec is None else checked(spec, given)
+            product = await self._ready()
+            context = await self._context(product, request, params)
+            session = context.caller.session
+            if spec is None or arguments is None:
+                answer = await self._call_direct(params.name, given, context)
             else:
-                checked = _checked(spec, arguments)
-                tools = await self._ready()
-                answer = await tools.call(spec, checked, session, host)
+                answer = await spec.answer(arguments, context)
+            name, offered = spec.name if spec else DIRECT_TOOL, self._offered.last(session, product)
+            answer = await product.exchanges.take(name, given, answer, context.caller, offered)
         except CodemodeError as error:
             is_shown = isinstance(error, _NotStarted) and spec is not None and spec.shows_failure
-            return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=not is_shown)
-        if answer.input_requests:
-            return input_required(answer.input_requests, answer.state)
-        text = [TextContent(type="text", text=answer.text)] if answer.text or not answer.blocks else []
-        return CallToolResult(
-            content=[*text, *answer.blocks],
-            structured_content=answer.content or None if tools.has_structured_content else None,
-            is_error=answer.is_error,
-        )
+            return Answer(str(error), {}, is_error=not is_shown).as_result(has_structured_content=False)
+        except Exception as error:
+            logger.exception("internal error")
+            text = f"internal error ({type(error).__name__}); the log of codemode-server has the details"
+            return Answer(text, {}, is_error=True).as_result(has_structured_content=False)
+        return answer.as_result(has_structured_content=product.config.settings.results.structured_content)
 
-    async def read_resource(
-        self, uri: AnyUrl | str, context: Context[None, Any] | None = None
-    ) -> Iterable[ReadResourceContents]:
+    async def _call_direct(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Answer:
+        """Call a tool of a server. Raises `MetaToolError` if this session was not offered one of that name."""
+        product, caller = context.product, context.caller
+        await product.tools.wait_for_listing()
+        direct = self._offered.direct(caller.session, product)
+        if name in direct and product.direct_tools is not None:
+            return await product.direct_tools.call(direct[name], arguments, context)
+        refusals = product.refusals.for_principal(caller)
+        raise MetaToolError(caller.redactor.text(unknown_tool(name, direct, product.tools.current(), refusals.of)))
+
+    async def _read_resource(self, request: Request, params: types.ReadResourceRequestParams) -> dict[str, Any]:
+        """A stored result of an earlier program of the session."""
+        uri = str(params.uri)
         try:
-            return [await (await self._ready()).read_resource(str(uri), self._sessions.session_of(_request.get()))]
+            context = await self._context(await self._ready(), request)
+            if not uri.startswith(SCHEME):
+                said = clean_line(uri, 200)
+                raise MetaToolError(f"there is no resource {said!r}; if a server has it, a program reads it")
+            read, owner = context.product.artifacts.read, context.caller.owner
+            item, data = await anyio.to_thread.run_sync(read, owner, uri.removeprefix(SCHEME))
         except CodemodeError as error:
-            raise ResourceNotFoundError(str(error)) from error
+            raise MCPError(types.INVALID_PARAMS, str(error), {"uri": uri}) from error
+        contents = [resource(uri, item, data, context.caller.redactor)]
+        return {"contents": contents, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
-    async def list_prompts(self) -> list[McpPrompt]:
-        self._session_that_lists()
+    async def _list_prompts(self, request: Request, _: Any) -> types.ListPromptsResult:
+        self._session_that_lists(request)
         await self._is_settled.wait()
-        listed = self._tools.prompts() if self._tools is not None else []
-        return [McpPrompt.model_validate(prompt) for prompt in listed]
+        listed = [] if self._product is None else _prompts_of(self._product)
+        return types.ListPromptsResult.model_validate({"prompts": listed})
 
-    async def get_prompt(
-        self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
-    ) -> GetPromptResult:
-        session, host = self._sessions.session_of(_request.get()), HostRequests(context)
+    async def _get_prompt(self, request: Request, params: types.GetPromptRequestParams) -> dict[str, Any]:
         try:
-            return await (await self._ready()).get_prompt(name, arguments or {}, session, host)
+            context = await self._context(await self._ready(), request)
+            if (prompts := context.product.prompts) is None:
+                raise MetaToolError("no server has prompts")
+            return await prompts.get(params.name, params.arguments or {}, context)
         except CodemodeError as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from error
+            raise MCPError(types.INVALID_PARAMS, str(error)) from error
 
-    def _session_that_lists(self) -> Session:
+    async def _context(
+        self, product: Product, request: Request, params: types.CallToolRequestParams | None = None
+    ) -> ToolContext:
+        caller = self._callers.caller(request, product.config)
+        await product.privacy.refresh(caller.principal)
+        return ToolContext(caller, product, HostRequests(request, params))
+
+    def _session_that_lists(self, request: Request) -> Session:
         """The session of the request, to which changes are announced from now on."""
-        request = _request.get()
-        session = self._sessions.session_of(request)
-        is_legacy = request is not None and request.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
-        if request is not None and is_legacy and not session.is_ephemeral:
+        session = self._callers.session(request)
+        if request.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS and not session.is_ephemeral:
             self._listeners.pop(session.session_id, None)
             self._listeners[session.session_id] = request.session
             if len(self._listeners) > _MAX_SESSIONS:
                 del self._listeners[next(iter(self._listeners))]
         return session
 
-    async def _announce(self, changed: Changed) -> None:
+    async def _take_request(self, ctx: Request, call_next: CallNext) -> HandlerResult:
+        """Middleware that notices when the host has had its first answer; work that would delay that starts then."""
+        is_first = ctx.method in ("initialize", "server/discover")
+        if not is_first:
+            self._take_host(ctx)  # it has its answer, or its protocol needs none
+        if ctx.method == "subscriptions/listen":
+            ctx = _without_resources(ctx)
+        try:
+            result = await call_next(ctx)
+        finally:
+            if is_first:
+                self._take_host(ctx)
+        if ctx.method == "server/discover" and isinstance(result, dict):
+            result["capabilities"]["resources"] = CAPABILITIES["resources"]
+        return result
+
+    def _take_host(self, request: Request) -> None:
+        features = features_of(request.session.client_capabilities)
+        if not self.connected.is_set() or not features <= self._features:
+            self._features |= features
+            self.connected.set()
+            if self._product is not None:
+                self._product.connect(self._features)
+
+    async def announce_changes(self) -> None:
+        """Tell hosts of tools of servers that were listed for the first time, of each change of the prompts, and of
+        edited permissions that allow programs more or less, until cancelled."""
+        await self._is_ready.wait()
+        if (product := self._product) is not None:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._announce_listings, product)
+                tasks.start_soon(self._announce_permissions, product)
+
+    async def _announce_permissions(self, product: Product) -> None:
+        hints, revision = _hints(product), 0
+        while True:
+            revision = await product.config.wait_newer(revision)
+            before, hints = hints, _hints(product)
+            if hints != before:
+                await self._announce("tools")
+
+    async def _announce_listings(self, product: Product) -> None:
+        waiting, prompts, revision = self._offered.unlisted(product), _prompts_of(product), 0
+        while True:
+            revision = await product.tools.wait_newer(revision)
+            await anyio.sleep(_ANNOUNCED_AFTER_S)
+            still_waiting, before = waiting & self._offered.unlisted(product), prompts
+            prompts = _prompts_of(product)
+            if still_waiting != waiting:
+                waiting = still_waiting
+                await self._announce("tools")
+            if prompts != before:
+                await self._announce("prompts")
+
+    async def _announce(self, changed: Literal["tools", "prompts"]) -> None:
         await self._subscriptions.publish(ToolsListChanged() if changed == "tools" else PromptsListChanged())
         async with anyio.create_task_group() as tasks:
             for session in list(self._listeners.values()):
                 tasks.start_soon(_send, session, changed)
 
 
-async def _send(session: ServerSession, changed: Changed) -> None:
+@asynccontextmanager
+async def _announcing(server: Server[Any]) -> AsyncIterator[None]:
+    """The time in which a server serves."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(cast("McpServer", server).announce_changes)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def _send(session: ServerSession, changed: Literal["tools", "prompts"]) -> None:
     with anyio.move_on_after(_SEND_S), suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-        if changed == "tools":
-            await session.send_tool_list_changed()
-        else:
-            await session.send_prompt_list_changed()
+        await (session.send_tool_list_changed() if changed == "tools" else session.send_prompt_list_changed())
 
 
-_request: ContextVar[ServerRequestContext[Any, Any] | None] = ContextVar("_request", default=None)
-"""The request that is being answered: `MCPServer.list_tools` is not given it."""
+def _hints(product: Product) -> list[dict[str, bool]]:
+    return [annotations_of(spec, product.config.settings) for spec in meta_tools().values()]
 
 
-async def _remember_request(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    token = _request.set(ctx)
-    try:
-        return await call_next(ctx)
-    finally:
-        _request.reset(token)
+def _prompts_of(product: Product) -> Definitions:
+    return [] if product.prompts is None else product.prompts.definitions()
 
 
-async def _without_resource_changes(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Middleware: mcp declares and acknowledges subscriptions to resources, of which we have none that change."""
-    wanted = (ctx.params or {}).get("notifications") if ctx.method == "subscriptions/listen" else None
-    if isinstance(wanted, Mapping):
-        taken = {name: value for name, value in wanted.items() if not name.startswith("resource")}
-        ctx = replace(ctx, params={**(ctx.params or {}), "notifications": taken})
-    result = await call_next(ctx)
-    if ctx.method == "server/discover" and isinstance(result, dict):
-        result["capabilities"]["resources"] = CAPABILITIES["resources"]
-    return result
+async def _no_resources(_request: Request, _: Any) -> types.ListResourcesResult:
+    return types.ListResourcesResult(resources=[])
 
 
-async def _report_connected(
-    on_connected: Callable[[frozenset[Feature]], None], ctx: ServerRequestContext[Any, Any], call_next: CallNext
-) -> HandlerResult:
-    """Middleware that reports when the host has had its first answer; work that would delay that answer starts then."""
-    if ctx.method not in ("initialize", "server/discover"):
-        on_connected(features_of(ctx.session.client_capabilities))  # it has its answer, or its protocol needs none
-    try:
-        return await call_next(ctx)
-    finally:
-        on_connected(features_of(ctx.session.client_capabilities))
+async def _no_resource_templates(_request: Request, _: Any) -> types.ListResourceTemplatesResult:
+    return types.ListResourceTemplatesResult(resource_templates=[])
 
 
-def _checked(spec: MetaToolSpec[Any], arguments: dict[str, Any]) -> ToolArguments:
-    """The arguments of a meta-tool. Quotations of them in messages are cut: an argument can be megabytes."""
-    name = spec.name
-    for field, value in arguments.items():
-        if field not in spec.unbounded_arguments and isinstance(value, str) and len(value) > MAX_CHARACTERS:
-            problem = f"{_quoted(field)} has {len(value):,} characters, more than {MAX_CHARACTERS:,}"
-            raise MetaToolError(f"{name}: {problem}. It takes {spec.parameters}.")
-    fields = spec.arguments.model_fields
-    known = list(fields)
-    # Some models fill in every argument: an optional one that is empty, null, "null", "None" or 0 counts as not given.
-    nothing = {it for it, given in arguments.items() if not given or given in ("null", "none", "None")}
-    few = {it: arguments[it] for it in known if it in arguments and (it not in nothing or fields[it].is_required())}
-    few |= islice(((field, value) for field, value in arguments.items() if field not in fields), _MAX_UNKNOWN)
-    try:
-        checked: ToolArguments = spec.arguments.model_validate(few)
-    except ValidationError as error:
-        problems = "; ".join(_problem(detail, known) for detail in error.errors(include_url=False, include_input=False))
-        raise MetaToolError(f"{name}: {problems}. It takes {spec.parameters}.") from error
-    return checked
+def _without_resources(request: Request) -> Request:
+    """The request without subscriptions to resources, which mcp acknowledges and of which none of ours changes."""
+    wanted = (request.params or {}).get("notifications")
+    if not isinstance(wanted, Mapping):
+        return request
+    taken = {name: value for name, value in wanted.items() if not name.startswith("resource")}
+    return replace(request, params={**(request.params or {}), "notifications": taken})
 
 
-def _problem(detail: Any, known: list[str]) -> str:
-    name = ".".join(str(part) for part in detail["loc"])
-    field = _quoted(name)
-    match detail["type"]:
-        case "missing":
-            return f"{field} is required"
-        case "extra_forbidden":
-            meant = similar_name(name, known)
-            return f"there is no argument {field}" + (f" (did you mean {meant!r}?)" if meant else "")
-        case _:
-            return f"{field}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…")
-
-
-async def continue_host_trace(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+async def continue_host_trace(ctx: Request, call_next: CallNext) -> HandlerResult:
     """Middleware outside mcp's span, which mcp makes a child of the `traceparent` in `_meta`: the HTTP header takes its
     place where `_meta` has none, and the host's `baggage`, which mcp drops, is carried on."""
     headers = None if ctx.request is None else ctx.request.headers
+    if not headers and not ctx.meta:
+        return await call_next(ctx)
     of_http = _extracted(headers, trace_context.get_current())
     token = trace_context.attach(_extracted(ctx.meta, of_http))
     try:

@@ -16,7 +16,8 @@ from codemode_server.domain.input_requests import HostInput
 from codemode_server.executions.execution import Execution, PendingInput, Phase
 from codemode_server.executions.host_waiting import WaitEnd
 from codemode_server.mcp_server.host_requests import HostRequests
-from codemode_server.mcp_server.tools.registry import Answer, Services, ToolContext
+from codemode_server.mcp_server.product import Product, ToolContext
+from codemode_server.mcp_server.tools.registry import Answer
 from codemode_server.support.text import clean_line, counted, first_few
 
 HEARTBEAT_SECONDS = 2.0
@@ -42,7 +43,7 @@ def resumed(context: ToolContext) -> Execution | None:
     state = context.host.state
     if state is None:
         return None
-    execution = context.services.executions.rejoin(ExecutionId(state), context.request.principal)
+    execution = context.product.executions.rejoin(ExecutionId(state), context.caller.principal)
     for key, answer in context.host.responses.items():
         if execution.pending_input is not None:
             execution.pending_input.settle(key, answer)
@@ -53,13 +54,13 @@ async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
     """Wait until an execution is settled, and report its progress to the host meanwhile. A host that cancels or
     disconnects cancels it. Returns what the host has to be asked first, if it is asked by an answer; or that a person
     is awaited, if that takes long: then the execution goes on without the host, until it is resumed."""
-    executions = context.services.executions
+    executions = context.product.executions
     if execution.done.is_set():
         return None
     end: WaitEnd | None = None
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(report_progress, execution, context.host.report_progress, context.services)
+            tasks.start_soon(report_progress, execution, context.host.report_progress, context.product)
             end = await executions.wait_with_host(execution)
             tasks.cancel_scope.cancel()
     finally:
@@ -105,11 +106,11 @@ def _question(execution: Execution, seq: int) -> str:
     return line if question is None else f"{line}: {question}"
 
 
-async def report_progress(execution: Execution, send: SendProgress, services: Services) -> None:
+async def report_progress(execution: Execution, send: SendProgress, product: Product) -> None:
     """Notify the host of each change, and at least every `HEARTBEAT_SECONDS`, until cancelled."""
     meter, last, due = Meter(), "", -math.inf
     while True:
-        line = progress_line(execution, services.activity(), services.catalog().connecting)
+        line = progress_line(execution, product.activity, product.tools.current().connecting)
         now = anyio.current_time()
         if line != last or now >= due:
             await send(*meter.read(execution.calls), line)

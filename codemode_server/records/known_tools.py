@@ -15,7 +15,7 @@ from codemode_server.calls.targets import CallTarget, ResourceTarget, ToolTarget
 from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.catalog.naming import Kind, name_alone
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import LiveConfig, RequestContext, local_principal
+from codemode_server.config.live import Caller, LiveConfig, local_principal
 from codemode_server.config.problems import nearest
 from codemode_server.domain.calls import Decision
 from codemode_server.domain.errors import CodemodeError, UnknownTool
@@ -65,7 +65,7 @@ class KnownTools:
     def of(cls, loaded: LoadedSettings) -> Generator[KnownTools]:
         """As long as the database is open."""
         config = LiveConfig(loaded.settings)
-        names = RequestContext.of(Session(""), config).names
+        names = Caller.of(Session(""), config).names
         rules = PermissionRules(loaded.settings.permissions, names)
         if not (state_folder(loaded.settings) / FILE_NAME).exists():
             yield cls(loaded, Catalog.build([]), rules, lambda _server, _tool: None, {})

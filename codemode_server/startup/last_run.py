@@ -96,9 +96,9 @@ class LastRun:
     def _direct(self, catalog: Catalog, settings: Settings, redactor: Redactor) -> list[dict[str, Any]]:
         if not any(server.may_have_direct_tools for server in settings.servers.values()):
             return []
-        from codemode_server.features.direct_tools.tools import direct_definitions, direct_tools
+        from codemode_server.features.direct_tools.tools import DirectTools
 
-        return direct_definitions(direct_tools(catalog, settings), redactor)[0]
+        return DirectTools(catalog, settings, redactor).checked_definitions()[0]
 
 
 def is_protected(config: LiveConfig, server: str) -> bool:

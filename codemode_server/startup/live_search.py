@@ -7,7 +7,7 @@ import anyio.to_thread
 
 from codemode_server.calls.policy.refusals import Refusals
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.principals import Owner
 from codemode_server.domain.skills import Skill
 from codemode_server.features.skills.library import SkillLibrary
@@ -48,11 +48,11 @@ class LiveSearch:
         self.stack = RankerStack(vector_rankers(config.settings.search, vectors), usage_boost)
 
     async def search(
-        self, context: RequestContext, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+        self, caller: Caller, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
     ) -> SearchResults:
         """Search as `search_tools` does, for a model or a program. Raises `MetaToolError`: an argument is invalid."""
         await self._tools.wait_for_listing()
-        owner, refusals = context.owner, self._refusals.for_principal(context)
+        owner, refusals = caller.owner, self._refusals.for_principal(caller)
         await self._ready(owner)
         catalog = self._tools.current()
         skills = self._seen.get(owner, frozenset())

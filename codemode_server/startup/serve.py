@@ -23,15 +23,12 @@ import anyio.to_thread
 
 from codemode_server import __version__
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable, SettingsError
-from codemode_server.mcp_server.instructions import instructions
+from codemode_server.mcp_server.instructions import INSTRUCTIONS
 from codemode_server.mcp_server.opening import HostStreams, Opening
 
 if TYPE_CHECKING:
-    from codemode_server.app import App
     from codemode_server.config import LoadedSettings
     from codemode_server.config.live import LiveConfig
-    from codemode_server.domain.input_requests import Feature
-    from codemode_server.domain.principals import Identity
     from codemode_server.mcp_server.auth.authenticator import Authenticator
     from codemode_server.startup.last_run import LastRun
 
@@ -55,7 +52,7 @@ def serve(config: Path | None, http: str | None, *, new_token: bool = False, has
     else:
         if new_token:
             raise SettingsError("--new-token is for --http; over stdio there is no token")
-        opening, listener = Opening(HostStreams.standard(), instructions(), __version__), None
+        opening, listener = Opening(HostStreams.standard(), INSTRUCTIONS, __version__), None
         opening.run(start.first_definitions, _definitions_without_servers, _import_server, lambda: start.first_prompts)
     _import_server()
     anyio.run(_Service(start, listener, opening).run)
@@ -122,20 +119,16 @@ class _Service:
 
     def __init__(self, start: _Start, listener: _HttpListener | None, opening: Opening | None) -> None:
         """Serves HTTP on the listener; without one, the requests over stdio that follow the opening."""
-        from codemode_server.mcp_server.server import FrontServer
+        from codemode_server.mcp_server.server import McpServer
 
         self._start = start
         self._listener = listener
-        self._connected = anyio.Event()
-        self._host_features: frozenset[Feature] = frozenset()
-        self._app: App | None = None
         self._stop = anyio.Event()
         self._code = 0
         self._log = ""
         """Path of the log, for messages; empty until the log is started."""
         self._opening = opening
-        given = opening.definitions if opening is not None else None
-        self._front = FrontServer(version=__version__, on_connected=self._take_host, given=given)
+        self._front = McpServer(opening.definitions if opening is not None else None)
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -171,21 +164,16 @@ class _Service:
         from codemode_server.support.redaction import Redactor
 
         logs.start(None, LiveConfig(redactor=Redactor(listener.tokens)))  # until the configuration is read
-        self._connected.set()
+        self._front.connected.set()
         access = listener.access
         app = http.sessions(self._front, listener.host, access.settings.url)
-        server = http.server(app, access, self._metrics_text)
+        server = http.server(app, access, self._front)
         listener.announce()
         await server.serve([listener.socket])
 
-    def _metrics_text(self, identity: Identity | None) -> str | None:
-        from codemode_server.features.telemetry.product_telemetry import text_over_http
-
-        return None if self._app is None else text_over_http(self._app, identity)
-
     async def _serve_product(self) -> None:
         with anyio.move_on_after(_HANDSHAKE_SECONDS):
-            await self._connected.wait()
+            await self._front.connected.wait()
         await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
         loaded: LoadedSettings | None = None
         try:
@@ -201,9 +189,8 @@ class _Service:
                 self._start_log(app.state_folder, app.config)
                 for line in loaded.all_messages:
                     logger.warning("%s", line)
-                self._front.set_ready(app.meta_tools)
+                self._front.set_ready(app)
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._pass_on_connected, app)
                     tasks.start_soon(self._exempt_from_collection)
                     await self._stop.wait()
                     tasks.cancel_scope.cancel()
@@ -266,23 +253,10 @@ class _Service:
         file = logs.start(state_folder / logs.FOLDER_NAME, config)
         self._log = escaped(str(file)) if file is not None else _STDERR
 
-    def _take_host(self, features: frozenset[Feature]) -> None:
-        """A host has had its first answer, or sends another request."""
-        if not features <= self._host_features:
-            self._host_features |= features
-            if self._app is not None:
-                self._app.connect(self._host_features)
-        self._connected.set()
-
-    async def _pass_on_connected(self, app: App) -> None:
-        await self._connected.wait()
-        self._app = app
-        app.connect(self._host_features)
-
     async def _exempt_from_collection(self) -> None:
         """Take the objects that stay, such as modules and the catalog, out of garbage collection: each full collection
         would go through them, and hold all programs for a tenth of a second."""
-        await self._connected.wait()
+        await self._front.connected.wait()
         await anyio.sleep(_STARTING_SECONDS)
         gc.collect()
         gc.freeze()

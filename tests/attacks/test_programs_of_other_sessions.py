@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from codemode_server.app import App
-from codemode_server.config.live import RequestContext
+from codemode_server.config.live import Caller
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.executions.execution import Execution
 from tests.attacks.test_flows import Person, flowing
@@ -95,7 +95,7 @@ async def test_a_program_that_another_session_gets_carries_what_its_session_had_
         assert (again.outcome.error is not None) == is_tainted, again.outcome
 
 
-async def _again(it: Person, first: Execution, way: str, context: RequestContext | None = None) -> Execution:
+async def _again(it: Person, first: Execution, way: str, context: Caller | None = None) -> Execution:
     service = it.app.executions
     again = service.resume if way == "resumed" else service.apply
     return await again(first.execution_id, context or it.context("two"))

@@ -13,7 +13,7 @@ import anyio
 
 from codemode_server.app import App
 from codemode_server.config import load
-from codemode_server.config.live import RequestContext
+from codemode_server.config.live import Caller
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.execution import Execution
@@ -34,8 +34,8 @@ class Person:
         """The skills of this principal, as another process sees them."""
         return SkillStore(self.app.state_folder, self.principal)
 
-    def context(self, session: str = "one", *, is_ephemeral: bool = False) -> RequestContext:
-        return RequestContext(
+    def context(self, session: str = "one", *, is_ephemeral: bool = False) -> Caller:
+        return Caller(
             self.principal, Session(f"{self.principal.principal_id}-{session}", is_ephemeral), self.app.config
         )
 

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from codemode_server.calls.execution_calls import ExecutionCalls
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.approvals import Approval, ApprovalId, Question
 from codemode_server.domain.calls import CallKey
 from codemode_server.domain.ids import ExecutionId
@@ -84,7 +84,7 @@ class UrlHost:
 async def test_a_host_that_shows_addresses_shows_that_of_the_page_and_other_channels_go_on_if_nobody_opens_it(
     action: str,
 ) -> None:
-    host, context = UrlHost(action), RequestContext.of(Session("s"), LiveConfig())
+    host, context = UrlHost(action), Caller.of(Session("s"), LiveConfig())
     name = ExecutionId("x1")
     question = Question("github", "create_issue", "github.create_issue", Effect.WRITES, "rule 1", {"title": "Bug"})
     approval = Approval(

@@ -22,7 +22,7 @@ from codemode_server.calls.execution_calls import MAX_OPEN_QUESTIONS
 from codemode_server.cli import run as main
 from codemode_server.config import load
 from codemode_server.features.approvals import commands as approvals
-from codemode_server.mcp_server.server import FrontServer
+from codemode_server.mcp_server.server import McpServer
 
 from .person import Person, choosing
 from .product import Host, Product, configuration, for_all, office
@@ -53,8 +53,8 @@ async def product(folder: Path, *, watch: bool = False, **sections: Any) -> Asyn
 async def connected(app: App, person: Person | None = None, era: str = "auto") -> AsyncIterator[Product]:
     """A host with a session of its own, as over HTTP; the upstream has forgotten earlier calls."""
     callbacks: dict[str, Any] = {} if person is None else {"elicitation_callback": person.elicit}
-    front = FrontServer(version="1", on_connected=app.connect)
-    front.set_ready(app.meta_tools)
+    front = McpServer()
+    front.set_ready(app)
     async with Client(front, mode=era, **callbacks) as client:
         host = Host(client, app.loaded.base_dir)
         host.forget_calls()

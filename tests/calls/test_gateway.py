@@ -18,7 +18,7 @@ from codemode_server.calls.call_audit import CallAudit
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.gateway import Gateway
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import Settings
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import (
@@ -112,7 +112,7 @@ def host_api(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **p
     catalog = Catalog.build([UpstreamListing("github", UpstreamState.READY, TOOLS)])
     settings = Settings.model_validate({"permissions": permissions, "state": {"payloads": payloads}})
     config = LiveConfig(settings, Redactor([SECRET]))
-    calls = ExecutionCalls(ExecutionId("x1"), RequestContext.of(Session("s1"), config))
+    calls = ExecutionCalls(ExecutionId("x1"), Caller.of(Session("s1"), config))
     gateway = Gateway(
         catalog=lambda: catalog,
         upstreams=cast("Any", upstreams),

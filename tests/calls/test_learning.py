@@ -21,7 +21,7 @@ from anyio.lowlevel import checkpoint
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.gateway import Gateway
 from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import Settings
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
@@ -74,7 +74,7 @@ class Product:
         return self._catalog
 
     def program(self) -> ExecutionCalls:
-        return ExecutionCalls(ExecutionId(f"x{next(_NUMBERS)}"), RequestContext.of(Session("s"), self.config))
+        return ExecutionCalls(ExecutionId(f"x{next(_NUMBERS)}"), Caller.of(Session("s"), self.config))
 
     async def call(self, answer: Any, tool: str = "list_issues", calls: ExecutionCalls | None = None) -> ExecutionCalls:
         self.upstream.answer = answer

@@ -16,7 +16,7 @@ from codemode_server.calls.events import CallBegan, CallEvent, Subscriber
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.gateway import Gateway
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import Settings
 from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, Decision, ToolCall, arguments_digest
 from codemode_server.domain.errors import JournalUnavailable, ToolFailed
@@ -97,7 +97,7 @@ def gateway(steps: Steps, subscribers: Sequence[Subscriber] = (), **permissions:
 
 
 def execution() -> ExecutionCalls:
-    return ExecutionCalls(ExecutionId("x1"), RequestContext.of(Session("s"), LiveConfig()))
+    return ExecutionCalls(ExecutionId("x1"), Caller.of(Session("s"), LiveConfig()))
 
 
 class TestTheOrder:

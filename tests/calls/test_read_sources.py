@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import Settings
 from codemode_server.domain.flows import WORKSPACE, Holder, RunningProgram, Source
 from codemode_server.domain.ids import ExecutionId, PrincipalId
@@ -62,8 +62,8 @@ async def state(tmp_path: Path) -> AsyncIterator[State]:
     state.kill()
 
 
-def context(session: str, *, is_ephemeral: bool = False) -> RequestContext:
-    return RequestContext(PRINCIPAL, Session(session, is_ephemeral), LiveConfig())
+def context(session: str, *, is_ephemeral: bool = False) -> Caller:
+    return Caller(PRINCIPAL, Session(session, is_ephemeral), LiveConfig())
 
 
 async def test_a_session_keeps_its_sources_after_a_restart_since_its_executions_may_be_resumed(state: State) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import anyio
 
 from codemode_server.calls.execution_calls import ExecutionCalls
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import ServerSettings, Settings
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.input_requests import Feature, InputRequest
@@ -57,7 +57,7 @@ def offers(fake: FakeSignIn, clock: list[float] | None = None) -> SignInOffers:
 
 
 def calls(host: FakeHost) -> ExecutionCalls:
-    context = RequestContext(Principal(PrincipalId("default")), Session("s"), LiveConfig())
+    context = Caller(Principal(PrincipalId("default")), Session("s"), LiveConfig())
     return ExecutionCalls(ExecutionId("x1"), context, host=host)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from codemode_server.config import load
-from codemode_server.config.live import LiveConfig, RequestContext, local_principal
+from codemode_server.config.live import Caller, LiveConfig, local_principal
 from codemode_server.domain.errors import SettingsError
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Identity, Principal, Session, checked_name
@@ -59,10 +59,10 @@ def test_a_name_may_not_be(folder: Folder, name: str) -> None:
 def test_the_groups_of_a_principal_are_those_of_the_file_and_of_its_token(folder: Folder) -> None:
     config = LiveConfig(folder.load("groups: {ops: [alice, bob], dev: [bob]}").settings)
     identity = Identity(Principal(PrincipalId("alice")), frozenset({"staff"}))
-    context = RequestContext.of(Session("s", identity=identity), config)
+    context = Caller.of(Session("s"), config, identity)
     assert context.names == {"alice", "group:ops", "group:staff"}
     assert not context.is_local
-    assert RequestContext.of(Session("s"), config).is_local
+    assert Caller.of(Session("s"), config).is_local
 
 
 def test_a_rule_for_a_group_that_there_is_not_is_told(folder: Folder) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from codemode_server.calls.policy.refusals import Refusals
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import PermissionSettings, Settings, TypeSettings
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
@@ -127,7 +127,7 @@ async def checked(code: str, catalog: Catalog = OFFICE, **options: Any) -> Check
     async with preflight(catalog, **options) as check:
         permissions = PermissionSettings.model_validate(options.get("permissions") or {})
         config = LiveConfig(Settings(permissions=permissions))
-        refusals = Refusals(config).for_principal(RequestContext.of(Session("s"), config))
+        refusals = Refusals(config).for_principal(Caller.of(Session("s"), config))
         return await check.check(code, CheckContext(refusal_of=refusals.of))
 
 

@@ -14,7 +14,7 @@ import pytest
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.targets import ToolTarget
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.calls import Allow, Ask, Deny, Recorded, ToolCall, arguments_digest
 from codemode_server.domain.errors import JournalUnavailable
@@ -37,7 +37,7 @@ def target(description: str = "Create an issue.", schema: dict[str, Any] | None 
 
 
 def execution(name: str = "x1", session: str = "s1") -> ExecutionCalls:
-    return ExecutionCalls(ExecutionId(name), RequestContext.of(Session(session), LiveConfig()))
+    return ExecutionCalls(ExecutionId(name), Caller.of(Session(session), LiveConfig()))
 
 
 def call(calls: ExecutionCalls, **arguments: Any) -> ToolCall:

@@ -8,7 +8,7 @@ import pytest
 
 from codemode_server.calls.execution_calls import CallReport, ExecutionCalls
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
@@ -281,7 +281,7 @@ async def test_a_warning_that_the_run_refuted_is_not_shown(
 ) -> None:
     """The server became ready, the tool was listed or permitted meanwhile, or the program went well without it."""
     found = await checked(code, STARTING, permissions={"rules": [{"deny": "github/boom"}]})
-    calls = ExecutionCalls(ExecutionId("x"), RequestContext.of(Session("s"), LiveConfig()))
+    calls = ExecutionCalls(ExecutionId("x"), Caller.of(Session("s"), LiveConfig()))
     for number, (title, _, failed) in enumerate(it.partition(" ") for it in made):
         status = CallStatus.FAILED if failed else CallStatus.SUCCEEDED
         calls.reports.append(CallReport(number, *title.partition(".")[::2], status, 1.0))

@@ -10,17 +10,17 @@ import anyio
 
 from codemode_server.app import App
 from codemode_server.config import load
-from codemode_server.config.live import RequestContext
+from codemode_server.config.live import Caller
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.principals import Session
 from tests.behaviour.product import configuration, office
 
 
 @asynccontextmanager
-async def product(folder: Path, *servers: str) -> AsyncIterator[tuple[App, RequestContext]]:
+async def product(folder: Path, *servers: str) -> AsyncIterator[tuple[App, Caller]]:
     async with App.open(load(configuration(folder, office(folder, *servers) if servers else {}))) as app:
         app.connect()
-        yield app, RequestContext.of(Session("s"), app.config)
+        yield app, Caller.of(Session("s"), app.config)
 
 
 async def test_an_execution_goes_on_while_nobody_waits_until_it_is_cancelled(tmp_path: Path) -> None:

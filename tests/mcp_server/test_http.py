@@ -15,7 +15,7 @@ from anyio.abc import SocketStream
 from codemode_server.domain.errors import SettingsError
 from codemode_server.mcp_server import http, http_token
 from codemode_server.mcp_server.auth.authenticator import Authenticator
-from codemode_server.mcp_server.server import FrontServer
+from codemode_server.mcp_server.server import McpServer
 from codemode_server.startup.serve import _HttpListener
 from codemode_server.support import http_connections
 
@@ -266,7 +266,7 @@ def message(method: str, session: str = "", **params: Any) -> bytes:
 @asynccontextmanager
 async def serving_sessions() -> AsyncIterator[Callable[..., Awaitable[str]]]:
     """The service with the app of `serve --http`, and no product behind it yet; gives what asks it."""
-    front = FrontServer(version="1", on_connected=lambda _: None)
+    front = McpServer()
     async with serving(http.sessions(front, "127.0.0.1")) as connect:
 
         async def asked(method: str, session: str = "", **params: Any) -> str:

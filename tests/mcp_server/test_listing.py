@@ -18,7 +18,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.config import load
 from codemode_server.config.settings import Settings
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.mcp_server.instructions import instructions
+from codemode_server.mcp_server.instructions import INSTRUCTIONS
 from codemode_server.mcp_server.listing import Listing, listing_of
 from codemode_server.mcp_server.tools.registry import definitions
 from codemode_server.search.usage_store import ToolName, Use
@@ -67,13 +67,11 @@ async def test_a_host_is_told_every_server_and_how_to_call_its_tools(tmp_path: P
     """A short task goes straight to a program: the signatures stand in the description of `execute_code`."""
     async with in_memory(configuration(tmp_path)) as host:
         tools = (await host.client.list_tools()).tools
-        spoken = host.client.instructions or ""
         answer = await host.run("from servers.slack import get_channel_history\nget_channel_history(channel='x')")
     description = tools[3].description or ""
     assert "servers.slack:\nget_channel_history(channel: str) -> list[dict[str, str]]" in description
     names = "(github, google_drive, salesforce, slack)"
-    for text in (spoken, tools[2].description or ""):
-        assert names in text[:150], "Qwen Code shows no more of a description"
+    assert names in (tools[2].description or "")[:150], "Qwen Code shows no more of a description"
     assert names not in description, "the names stand in the list below"
     assert isinstance(answer.value, list)
 
@@ -129,7 +127,7 @@ def test_the_tools_used_most_come_first_then_those_that_need_least() -> None:
         "servers.a:\noften(x: str, y: str, z: str)\neasy()\nhard(x: str, y: str)\nremove()\n"
         "servers.b:\nsometimes(x: str, y: str)\nsimple(x: str)"
     )
-    assert listed(found, 36, uses) == "servers.a (4 tools):\noften(x: str, y: str, z: str)\nservers.b (2 tools)"
+    assert listed(found, 33, uses) == "servers.a (4 tools):\noften(x: str, y: str, z: str)\nservers.b (2 tools)"
 
 
 def test_servers_that_are_off_are_not_named_and_those_not_listed_yet_are() -> None:
@@ -147,7 +145,7 @@ def test_where_some_tools_of_a_server_can_not_be_called_the_count_says_so() -> N
     """`list_dir` counts all of them, 3 here."""
     found = catalog(hotel=(tool("list_rooms"), tool("list_guests"), tool("plan_stay")))
     permissions = {"rules": [{"deny": "hotel/plan_stay"}]}
-    assert listing(found, 18, permissions=permissions).tools == "servers.hotel (2 callable tools)"
+    assert listing(found, 16, permissions=permissions).tools == "servers.hotel (2 callable tools)"
 
 
 @pytest.mark.parametrize(
@@ -198,11 +196,11 @@ def test_upstream_text_is_cleaned_and_secrets_are_masked() -> None:
 def test_the_listing_of_real_servers_keeps_to_its_budget(real_catalog: Catalog, budget: int) -> None:  # noqa: F811
     """Real tokens, all servers at once and each alone; and no description is cut by Claude Code, at 2 KB."""
     settings = Settings.model_validate({"search": {"listed_tokens": budget}})
-    fixed = carried(definitions(settings), instructions())
+    fixed = carried(definitions(settings), INSTRUCTIONS)
     for found in (real_catalog, *(Catalog((server,)) for server in real_catalog.servers)):
         servers = listing(found, budget)
         tools = definitions(settings, servers)
-        assert carried(tools, instructions(servers.names)) - fixed <= budget * 1.1 + 40
+        assert carried(tools, INSTRUCTIONS) - fixed <= budget * 1.1 + 40
         assert all(len(definition["description"].encode()) <= 2_048 for definition in tools)
         assert budget < 600 or "(" in servers.tools, "signatures, too"
 

@@ -17,7 +17,7 @@ from mcp import Client
 from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.config.settings import Settings
-from codemode_server.mcp_server.instructions import instructions
+from codemode_server.mcp_server.instructions import INSTRUCTIONS
 from codemode_server.mcp_server.listing import Listing
 from codemode_server.mcp_server.tools.registry import definitions
 from tests.behaviour.product import Host, configuration, in_memory, office, over_stdio
@@ -63,7 +63,7 @@ async def test_a_host_lists_exactly_these_four_in_this_order(tmp_path: Path) -> 
     """With these arguments, so that a change of one is seen."""
     async with App.open(load(configuration(tmp_path, {}))) as app, Client(app.front) as client:
         listed = (await client.list_tools()).tools
-        assert client.instructions == instructions()
+        assert client.instructions == INSTRUCTIONS
     assert [tool.name for tool in listed] == list(ARGUMENTS)
     for tool in listed:
         properties = tool.input_schema["properties"]
@@ -111,7 +111,7 @@ async def test_by_default_no_tool_has_an_output_schema_and_no_result_structured_
 
 def test_all_that_a_host_carries_of_us_is_under_1200_tokens() -> None:
     """The part that is the same for all users; `search.listed_tokens` bounds the rest (`test_listing`)."""
-    assert tokens_of(instructions()) + tokens_of(json.dumps(definitions(Settings()))) < 1_200
+    assert tokens_of(INSTRUCTIONS) + tokens_of(json.dumps(definitions(Settings()))) < 1_200
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_the_hints_of_programs_follow_the_permissions(
 
 def test_every_description_says_something_and_fits_into_two_kilobytes() -> None:
     """Claude Code cuts descriptions and instructions at 2 KB."""
-    texts = [instructions(), *(tool["description"] for tool in definitions(Settings()))]
+    texts = [INSTRUCTIONS, *(tool["description"] for tool in definitions(Settings()))]
     assert all(20 < len(text.encode()) < 2_048 for text in texts)
 
 

@@ -14,17 +14,17 @@ from typing import Any
 import anyio
 import pytest
 
+from codemode_server import __version__
 from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import SettingsError
-from codemode_server.mcp_server.instructions import instructions
+from codemode_server.mcp_server.instructions import INSTRUCTIONS
 from codemode_server.mcp_server.opening import HostStreams, Opening
-from codemode_server.mcp_server.server import FrontServer
+from codemode_server.mcp_server.server import McpServer
 from codemode_server.mcp_server.tools.registry import definitions
 from codemode_server.support.json_values import replace_lone_surrogates
 
 pytestmark = pytest.mark.anyio
 
-VERSION = "1.2.3"
 CLIENT = {"name": "test", "version": "1"}
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -180,7 +180,7 @@ async def answers(lines: list[Line], *, with_opening: bool) -> list[dict[str, An
     sent = os.fdopen(we_write, "wb")
     with os.fdopen(host_writes, "wb") as host, os.fdopen(host_reads, "rb") as answered:
         streams = HostStreams(received, sent)
-        opening = Opening(streams, instructions(), VERSION)
+        opening = Opening(streams, INSTRUCTIONS, __version__)
         listed = definitions(Settings())
 
         def send() -> None:
@@ -188,7 +188,7 @@ async def answers(lines: list[Line], *, with_opening: bool) -> list[dict[str, An
                 host.write(encoded(line))
             host.flush()
 
-        server = FrontServer(version=VERSION, on_connected=lambda _: None, given=listed)
+        server = McpServer(listed)
         server.set_failed(SettingsError("no file"))
         found: list[dict[str, Any]] = []
 
@@ -230,7 +230,7 @@ async def test_what_the_opening_answers_is_what_the_server_alone_answers(convers
 async def test_what_hosts_usually_send_does_not_wait_for_the_server(lines: list[Line]) -> None:
     """The control: what is compared above is not the server's answer twice."""
     sent = io.BytesIO()
-    opening = Opening(HostStreams(io.BytesIO(b"".join(map(encoded, lines))), sent), instructions(), VERSION)
+    opening = Opening(HostStreams(io.BytesIO(b"".join(map(encoded, lines))), sent), INSTRUCTIONS, __version__)
     await anyio.to_thread.run_sync(opening.run, lambda: definitions(Settings()), list, lambda: None)
     asked = [line["id"] for line in lines if isinstance(line, dict) and "id" in line]
     given = [json.loads(answer) for answer in sent.getvalue().splitlines()]
@@ -241,7 +241,7 @@ async def test_a_configuration_that_is_slow_to_read_holds_up_nothing_but_the_nam
     """The list is fixed for the session, so it is what the server says later too."""
     lines, sent, is_read = USUAL["an older protocol"], io.BytesIO(), threading.Event()
     streams = HostStreams(io.BytesIO(b"".join(map(encoded, lines))), sent)
-    opening = Opening(streams, instructions(), VERSION, listing_timeout_s=0.1)
+    opening = Opening(streams, INSTRUCTIONS, __version__, listing_timeout_s=0.1)
     without_servers = definitions(Settings())
 
     def list_without_servers() -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from codemode_server.calls.execution_calls import CallReport, ExecutionCalls
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
@@ -214,7 +214,7 @@ NO_RESULTS = CallResults(ArtifactStore(Path("nowhere"), lambda: 0, lambda: 0))
 
 def execution(reports: list[CallReport]) -> Execution:
     name = ExecutionId("x0123456789ab")
-    context = RequestContext.of(Session("s"), LiveConfig())
+    context = Caller.of(Session("s"), LiveConfig())
     made = Execution(
         name, "", context, Limits(), ExecutionCalls(name, context, len(reports), reports=reports), NO_RESULTS
     )

@@ -7,7 +7,7 @@ import pytest
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.resources import Resource
 from codemode_server.domain.tools import Refusal, ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.mcp_server.meta_tools import unknown_tool
+from codemode_server.mcp_server.offered_tools import unknown_tool
 
 DIRECT = ["memory__read_graph"]
 CATALOG = Catalog.build(

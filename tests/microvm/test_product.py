@@ -19,7 +19,7 @@ from mcp import Client, StdioServerParameters
 
 from codemode_server.app import App
 from codemode_server.config import load
-from codemode_server.config.live import RequestContext
+from codemode_server.config.live import Caller
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Identity, Principal, Session
 from tests.behaviour.product import Answer, configuration, office
@@ -130,7 +130,7 @@ async def test_each_principal_has_a_machine_with_its_own_workspace(tmp_path: Pat
         app.connect()
         for name in ("alice", "bob", "alice"):
             identity = Identity(Principal(PrincipalId(name)))
-            context = RequestContext.of(Session(f"of {name}", identity=identity), app.config)
+            context = Caller.of(Session(f"of {name}"), app.config, identity)
             execution = app.executions.start(f"open('/workspace/of-{name}', 'w').write('')\n{look}", context)
             await execution.done.wait()
             assert execution.outcome.value is not None, execution.outcome

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 from codemode_server.calls.policy.rules import PermissionRules, Subject
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.catalog.resources import Resource
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.calls import Decision, Deny
 from codemode_server.domain.errors import CallRefused
 from codemode_server.domain.tools import Refusal, ToolDefinition
@@ -40,7 +40,7 @@ class Refusals:
         self._permissions = config.settings.permissions
         self._for: dict[frozenset[str], ToolRefusals] = {}
 
-    def for_principal(self, context: RequestContext) -> ToolRefusals:
+    def for_principal(self, context: Caller) -> ToolRefusals:
         """The refusals for the principal of a request, under the configuration in force now."""
         if self._permissions is not self._config.settings.permissions or len(self._for) > _MAX_PRINCIPALS:
             self._permissions, self._for = self._config.settings.permissions, {}

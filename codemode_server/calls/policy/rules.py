@@ -90,7 +90,7 @@ class Rule:
         return _DECISIONS[self.answer](f"{self.source}: {reason}" if reason else self.source)
 
     def is_for(self, names: frozenset[str]) -> bool:
-        """True if the rule concerns the principal with these names (`RequestContext.names`)."""
+        """True if the rule concerns the principal with these names (`Caller.names`)."""
         return self.settings.principals is None or not names.isdisjoint(self.settings.principals)
 
     def why_never(self, subject: Subject) -> str:

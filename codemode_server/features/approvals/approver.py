@@ -21,7 +21,7 @@ import anyio.to_thread
 from codemode_server.calls.arguments import result_problem
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.targets import CallTarget, ToolTarget
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.approvals import NOBODY, AnswerScope, Approval, ApprovalAnswer, ApprovalId, Question
 from codemode_server.domain.calls import Allow, ApprovalDecision, Ask, CallOutcome, CallStatus, Deny, Recorded, ToolCall
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
@@ -89,7 +89,7 @@ class PersonApprover:
     config: LiveConfig
     channels: Sequence[ApprovalChannel]
     texts_of: Callable[[ExecutionId], ProgramTexts] = lambda _: ProgramTexts()
-    sources_of: Callable[[RequestContext], tuple[str, ...]] = lambda _: ()
+    sources_of: Callable[[Caller], tuple[str, ...]] = lambda _: ()
     write_rule: Callable[[Question], None] | None = None
     """Writes the rule of an answer `always`, in a thread; without it that answer is not offered."""
     clock: Callable[[], float] = time.time

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from codemode_server.calls.events import CallEnded, CallEvent, CallSending
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.targets import CallTarget, title_of
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.calls import Capture
 from codemode_server.domain.errors import JournalUnavailable, MetaToolError
 from codemode_server.domain.flows import (
@@ -111,13 +111,13 @@ class ReadSources:
             case _:
                 pass
 
-    def take_over(self, context: RequestContext, sources: Sequence[Source]) -> None:
+    def take_over(self, context: Caller, sources: Sequence[Source]) -> None:
         """A session gets what another one wrote that had read these sources, other than in /workspace: a skill."""
         if sources:
             now = self._clock()
             self._add(_holder(context), [replace(it, at=now) for it in sources])
 
-    async def take_over_session(self, context: RequestContext, session: Session, *, has_read: bool) -> None:
+    async def take_over_session(self, context: Caller, session: Session, *, has_read: bool) -> None:
         """A session gets an ended program of another one, which `has_read` something. Raises `MetaToolError` if rules
         depend on what the other session has read, and that is not known any more; `JournalUnavailable` if the store
         can't be used."""
@@ -134,7 +134,7 @@ class ReadSources:
             )
         self.take_over(context, [*found])
 
-    def share(self, execution_id: ExecutionId, owner: RequestContext, context: RequestContext) -> None:
+    def share(self, execution_id: ExecutionId, owner: Caller, context: Caller) -> None:
         """A session gets the result of an execution of another session, `owner`: from now until `end_sharing` it also
         gets what that session reads."""
         own, other = _holder(context), _holder(owner)
@@ -146,7 +146,7 @@ class ReadSources:
     def end_sharing(self, execution_id: ExecutionId) -> None:
         self._shared.pop(execution_id, None)
 
-    def of(self, context: RequestContext) -> SourceSet:
+    def of(self, context: Caller) -> SourceSet:
         """Sources that the session of a request has read or may have read, its own first. Raises `JournalUnavailable`
         if the store can't be used, so it is unknown what other products' programs have written."""
         self._forget()
@@ -165,7 +165,7 @@ class ReadSources:
                 found.add(replace(source, is_in_workspace=holder != own))
         return found
 
-    def labelled(self, context: RequestContext) -> tuple[str, ...]:
+    def labelled(self, context: Caller) -> tuple[str, ...]:
         """The sources that have labels, a line each, for the question to a person."""
         labels = [(it, self.labels.of_source(it)) for it in self.of(context)]
         lines = [f"{described(it)}: {', '.join(sorted(its))}" for it, its in labels if its]
@@ -177,7 +177,7 @@ class ReadSources:
         permissions = self._config.settings.permissions
         return bool(permissions.flows.rules) or permissions.public_sinks != "allow"
 
-    def is_restricted(self, context: RequestContext) -> bool:
+    def is_restricted(self, context: Caller) -> bool:
         """True if the session's sources, or those in /workspace, may restrict its calls, or are unknown: their data
         must not be stored for other sessions."""
         if not self.has_rules:
@@ -188,7 +188,7 @@ class ReadSources:
             return True
         return any(self._config.settings.permissions.flows.rules or self.labels.of_source(it) for it in read)
 
-    def begin(self, execution_id: ExecutionId, context: RequestContext) -> None:
+    def begin(self, execution_id: ExecutionId, context: Caller) -> None:
         """A program begins, which sees /workspace. Raises `JournalUnavailable` if the store can't be used."""
         self._forget()
         holder = _holder(context)
@@ -279,7 +279,7 @@ def described(source: Source) -> str:
     return f"{source.title} by way of /workspace" if source.is_in_workspace else source.title
 
 
-def _holder(context: RequestContext) -> Holder:
+def _holder(context: Caller) -> Holder:
     return context.principal.principal_id, _name_of(context.session)
 
 

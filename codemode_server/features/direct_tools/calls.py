@@ -15,17 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mcp.types import (
-    AudioContent,
-    BlobResourceContents,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-)
-
 from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import ExecutionStatus
@@ -33,9 +22,10 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.executions.execution import Execution
 from codemode_server.features.privacy.settings import PrivacySettings, UnsearchedFiles
 from codemode_server.mcp_server.blocks import MAX_BYTES
+from codemode_server.mcp_server.product import ToolContext
 from codemode_server.mcp_server.rendering import MAX_CHARACTERS, MAX_ERROR_CHARACTERS, cut_line, shape_of
 from codemode_server.mcp_server.shortening import as_text, fit_value, shares
-from codemode_server.mcp_server.tools.registry import Answer, ToolContext
+from codemode_server.mcp_server.tools.registry import Answer
 from codemode_server.mcp_server.waiting import host_input, resumed, wait_for
 from codemode_server.support.off_loop import is_large, run_sized
 from codemode_server.support.redaction import Redactor
@@ -56,26 +46,23 @@ _LINK_REMARK = (
 
 
 async def call_direct_tool(server: str, tool: str, arguments: dict[str, Any], context: ToolContext) -> Answer:
-    """Call the tool of these raw names, which the session was offered. Raises `MetaToolError`: it is not offered any
-    more."""
+    """Call the tool of these raw names. Raises `MetaToolError`: it is not offered any more."""
     _require_exposed(server, tool, context)
-    config, executions = context.request.config, context.services.executions
-    execution = resumed(context) or executions.start_call(
-        server, tool, arguments, context.request, host_input(context.host)
-    )
+    caller, executions = context.caller, context.product.executions
+    execution = resumed(context) or executions.start_call(server, tool, arguments, caller, host_input(context.host))
     if (asked := await wait_for(execution, context)) is not None:
         return asked
     result = execution.direct_call.result if execution.direct_call else {}
-    limits, redactor = config.settings.limits, context.request.redactor
+    limits, redactor = caller.config.settings.limits, caller.redactor
     answer = await run_sized(is_large(result), direct_answer, execution, limits, redactor)
     return replace(answer, execution=execution)
 
 
 def _require_exposed(server: str, tool: str, context: ToolContext) -> None:
     """The session knows the tool from an earlier listing; the configuration or the upstream may have changed since."""
-    own = context.request.config.settings.servers.get(server)
-    listed = {(it.raw_name, one.raw_name) for it in context.services.catalog().servers for one in it.tools}
-    title = context.request.redactor.text(clean_line(f"{server}.{tool}", 200))
+    own = context.caller.config.settings.servers.get(server)
+    listed = {(it.raw_name, one.raw_name) for it in context.product.tools.current().servers for one in it.tools}
+    title = context.caller.redactor.text(clean_line(f"{server}.{tool}", 200))
     if own is None or not own.is_direct(tool):
         raise MetaToolError(f"{title}: the edited upstream.yaml no longer offers it as a tool; use execute_code")
     if (server, tool) not in listed:
@@ -101,9 +88,9 @@ def direct_answer(execution: Execution, limits: LimitSettings, redactor: Redacto
         remarks.append(f"cut: {more:,} more blocks are not shown")
     content = [*blocks.made]
     if remarks:
-        content.append(TextContent(type="text", text="\n".join(f"[{remark}]" for remark in remarks)))
+        content.append({"type": "text", "text": "\n".join(f"[{remark}]" for remark in remarks)})
     if not content:
-        content.append(TextContent(type="text", text="[the tool returned nothing]"))
+        content.append({"type": "text", "text": "[the tool returned nothing]"})
     structured = redactor.value(result.get("structuredContent"))
     is_whole = isinstance(structured, dict) and not blocks.cut_tokens and len(as_text(structured)) < MAX_BYTES // 4
     return Answer("", structured if is_whole and isinstance(structured, dict) else {}, content, is_error)
@@ -130,13 +117,13 @@ class _Blocks:
     redactor: Redactor
     unsearched: UnsearchedFiles = "show"
     """Handling of files, which can't be searched for personal data."""
-    made: list[ContentBlock] = field(default_factory=list)
+    made: list[dict[str, Any]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     cut_tokens: int = 0
     """Tokens of all texts together, if one of them was cut."""
     _files: int = 0
     _file_bytes: int = 0
-    _texts: list[tuple[TextContent | TextResourceContents, str]] = field(default_factory=list)
+    _texts: list[tuple[dict[str, Any], str]] = field(default_factory=list)
 
     def add(self, item: Any) -> None:
         """Add a block of the upstream's; one of an unknown kind as JSON."""
@@ -146,28 +133,22 @@ class _Blocks:
             case {"type": "image" | "audio" as kind, "data": str(data)}:
                 if self._takes(data, item):
                     its_type = self._mime_type(item) or type_of_base64(data) or "application/octet-stream"
-                    block = ImageContent if kind == "image" else AudioContent
-                    self.made.append(block(type=kind, data=data, mime_type=its_type))
+                    self.made.append({"type": kind, "data": data, "mimeType": its_type})
             case {"type": "resource", "resource": {"text": str(text), **resource}}:
-                uri = self._line(resource.get("uri"), _MAX_URI_CHARACTERS) or "file:///text"
-                contents = TextResourceContents(uri=uri, mime_type=self._mime_type(resource), text="")
-                self.made.append(EmbeddedResource(type="resource", resource=contents))
+                contents = self._resource(resource, "file:///text") | {"text": ""}
+                self.made.append({"type": "resource", "resource": contents})
                 self._texts.append((contents, text))
             case {"type": "resource", "resource": {"blob": str(data), **resource}}:
                 if self._takes(data, resource):
-                    uri = self._line(resource.get("uri"), _MAX_URI_CHARACTERS) or "file:///blob"
-                    blob = BlobResourceContents(uri=uri, mime_type=self._mime_type(resource), blob=data)
-                    self.made.append(EmbeddedResource(type="resource", resource=blob))
+                    contents = self._resource(resource, "file:///blob") | {"blob": data}
+                    self.made.append({"type": "resource", "resource": contents})
             case {"type": "resource_link", "uri": str(uri)} if len(uri) <= _MAX_URI_CHARACTERS:
-                name = self._line(item.get("name"), _MAX_NAME_CHARACTERS) or "link"
-                said = self._line(item.get("description"), 300) or None
-                mime_type = self._mime_type(item)
-                safe_uri = self._line(uri, _MAX_URI_CHARACTERS)
                 if not uri.lower().startswith(("https:", "http:")) and _LINK_REMARK not in self.remarks:
                     self.remarks.append(_LINK_REMARK)
-                self.made.append(
-                    ResourceLink(type="resource_link", uri=safe_uri, name=name, mime_type=mime_type, description=said)
-                )
+                name = self._line(item.get("name"), _MAX_NAME_CHARACTERS) or "link"
+                said = self._line(item.get("description"), 300)
+                link = {"type": "resource_link", "name": name} | self._resource(item, "")
+                self.made.append(link | ({"description": said} if said else {}))
             case _:
                 self._add_text(json.dumps(item, ensure_ascii=False))
 
@@ -178,7 +159,7 @@ class _Blocks:
         tokens = shares(wanted, budget_tokens)
         room = shares([len(text) for text in texts], max_characters)
         for (block, text), share, characters in zip(self._texts, tokens, room, strict=True):
-            block.text = self._fitted(text, max(share, _MIN_TOKENS), max(characters, _MIN_TOKENS))
+            block["text"] = self._fitted(text, max(share, _MIN_TOKENS), max(characters, _MIN_TOKENS))
         if self.cut_tokens:
             self.cut_tokens = sum(wanted)
 
@@ -190,7 +171,7 @@ class _Blocks:
         return fitted.text
 
     def _add_text(self, text: str) -> None:
-        block = TextContent(type="text", text="")
+        block = {"type": "text", "text": ""}
         self.made.append(block)
         self._texts.append((block, text))
 
@@ -215,6 +196,10 @@ class _Blocks:
                 self.remarks.append(f"note: {title} was not searched for personal data")
             return True
         return False
+
+    def _resource(self, item: Mapping[Any, Any], unknown: str) -> dict[str, Any]:
+        about, mime_type = {"uri": self._line(item.get("uri"), _MAX_URI_CHARACTERS) or unknown}, self._mime_type(item)
+        return about | ({"mimeType": mime_type} if mime_type else {})
 
     def _mime_type(self, item: Mapping[Any, Any]) -> str | None:
         return self._line(item.get("mimeType"), 100) or None

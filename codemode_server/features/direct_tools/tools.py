@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from codemode_server.calls.policy.rules import PermissionRules, Subject
 from codemode_server.catalog.catalog import Catalog, Server, Tool
@@ -21,6 +21,12 @@ from codemode_server.config.settings import Settings
 from codemode_server.domain.tools import Effect
 from codemode_server.features.direct_tools.schema import UnfitSchema, safe_schema
 from codemode_server.support.redaction import Redactor
+
+if TYPE_CHECKING:
+    from codemode_server.mcp_server.product import ToolContext
+    from codemode_server.mcp_server.tools.registry import Answer
+
+logger = logging.getLogger(__name__)
 
 MAX_TOOLS = 100
 """OpenAI's models take 128 tools of all servers together; more direct tools than this serve nobody."""
@@ -43,69 +49,79 @@ _ANNOTATIONS: dict[Effect, dict[str, bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DirectTool:
-    """A tool of an upstream that the host can call without a program."""
+class DirectTools:
+    """The tools that a configuration exposes and that can be called, perhaps after asking the person."""
 
-    name: str
-    """The name for the host."""
-    server: Server
-    tool: Tool
+    def __init__(self, catalog: Catalog, settings: Settings, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self.servers = frozenset(name for name, server in settings.servers.items() if server.may_have_direct_tools)
+        """Raw names of the servers that may have some."""
+        rules = PermissionRules(settings.permissions)
+        self.found = [
+            (server, tool)
+            for server in catalog.servers
+            if server.raw_name in self.servers
+            for tool in server.tools
+            if settings.servers[server.raw_name].is_direct(tool.raw_name)
+            if rules.always_denied(Subject.of_tool(server, tool)) is None
+        ]
+        """In the order of the catalog."""
 
-    def definition(self, redactor: Redactor) -> dict[str, Any]:
-        """The tool as the protocol has it, for `tools/list`. Raises `UnfitSchema`: models' interfaces would refuse its
-        input schema."""
-        said = self.tool.definition
+    def definitions(self) -> list[dict[str, Any]]:
+        """As many as hosts take; why others are left out is logged."""
+        shown, problems = self.checked_definitions()
+        for problem in problems:
+            logger.warning("%s", problem)
+        return shown
+
+    def checked_definitions(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """The definitions, and why tools are left out, a line each."""
+        shown: list[dict[str, Any]] = []
+        problems: list[str] = []
+        room = MAX_CHARACTERS
+        for number, (name, (server, tool)) in enumerate(zip(_names(self.found), self.found, strict=True)):
+            try:
+                definition = self._definition(name, server, tool)
+            except UnfitSchema as error:
+                problem = f"{server.name}.{tool.name} is not offered to the host: {error}"
+                problems.append(self._redactor.line(problem, 300))
+                if len(problems) == _MAX_PROBLEMS:
+                    break
+                continue
+            room -= len(json.dumps(definition, ensure_ascii=False))
+            if room < 0 or len(shown) == MAX_TOOLS:
+                bound = f"{MAX_TOOLS} direct tools" if len(shown) == MAX_TOOLS else f"{MAX_CHARACTERS:,} characters"
+                left = len(self.found) - number
+                problems.append(f"{left} direct tools are not offered to the host, since hosts take at most {bound}")
+                break
+            shown.append(definition)
+        return shown, problems
+
+    def _definition(self, name: str, server: Server, tool: Tool) -> dict[str, Any]:
+        """The tool as the protocol has it. Raises `UnfitSchema`: models' interfaces would refuse its input schema."""
+        said, redactor = tool.definition, self._redactor
         text = prose(redactor.head(said.description, 4 * _MAX_DESCRIPTION_CHARACTERS), _MAX_DESCRIPTION_CHARACTERS)
-        text = text or self.tool.raw_name
         title = one_line(redactor.head(said.title or "", 400), 80)
         return {
-            "name": self.name,
-            **({"title": redactor.text(f"{self.server.name}: {title}")} if title else {}),
-            "description": redactor.text(f"[{self.server.name}] {text}"),
+            "name": name,
+            **({"title": redactor.text(f"{server.name}: {title}")} if title else {}),
+            "description": redactor.text(f"[{server.name}] {text or tool.raw_name}"),
             "inputSchema": safe_schema(said.input_schema, redactor),
-            "annotations": dict(_ANNOTATIONS[self.tool.effect]),
-            "_meta": {"anthropic/alwaysLoad": True, TARGET: [self.server.raw_name, self.tool.raw_name]},
+            "annotations": dict(_ANNOTATIONS[tool.effect]),
+            "_meta": {"anthropic/alwaysLoad": True, TARGET: [server.raw_name, tool.raw_name]},
         }
 
+    def server_of(self, definition: Mapping[str, Any]) -> str | None:
+        """The raw name of its server; None for a tool of ours."""
+        target = definition["_meta"].get(TARGET)
+        return None if target is None else str(target[0])
 
-def direct_tools(catalog: Catalog, settings: Settings) -> list[DirectTool]:
-    """The tools that the configuration exposes and that can be called, perhaps after asking the person, in the order of
-    the catalog."""
-    rules = PermissionRules(settings.permissions)
-    found = [
-        (server, tool)
-        for server in catalog.servers
-        if (own := settings.servers.get(server.raw_name)) is not None and own.may_have_direct_tools
-        for tool in server.tools
-        if own.is_direct(tool.raw_name) and rules.always_denied(Subject.of_tool(server, tool)) is None
-    ]
-    names = _names(found)
-    return [DirectTool(names[number], server, tool) for number, (server, tool) in enumerate(found)]
+    async def call(self, definition: Mapping[str, Any], arguments: dict[str, Any], context: ToolContext) -> Answer:
+        """Call the tool, which the session was offered. Raises `MetaToolError`: it is not offered any more."""
+        from codemode_server.features.direct_tools.calls import call_direct_tool
 
-
-def direct_definitions(tools: Sequence[DirectTool], redactor: Redactor) -> tuple[list[dict[str, Any]], list[str]]:
-    """Their definitions, as many as hosts take, and why the others are left out, a line each."""
-    shown: list[dict[str, Any]] = []
-    problems: list[str] = []
-    room = MAX_CHARACTERS
-    for number, direct in enumerate(tools):
-        title = f"{direct.server.name}.{direct.tool.name}"
-        try:
-            definition = direct.definition(redactor)
-        except UnfitSchema as error:
-            problems.append(redactor.line(f"{title} is not offered to the host: {error}", 300))
-            if len(problems) == _MAX_PROBLEMS:
-                break
-            continue
-        room -= len(json.dumps(definition, ensure_ascii=False))
-        if room < 0 or len(shown) == MAX_TOOLS:
-            bound = f"{MAX_TOOLS} direct tools" if len(shown) == MAX_TOOLS else f"{MAX_CHARACTERS:,} characters"
-            left = len(tools) - number
-            problems.append(f"{left} direct tools are not offered to the host, since hosts take at most {bound}")
-            break
-        shown.append(definition)
-    return shown, problems
+        server, tool = definition["_meta"][TARGET]
+        return await call_direct_tool(server, tool, arguments, context)
 
 
 def _names(found: Sequence[tuple[Server, Tool]]) -> list[str]:

@@ -19,9 +19,7 @@ from codemode_server.support.redaction import Redactor
 from codemode_server.support.text import clean
 
 if TYPE_CHECKING:
-    from mcp.types import GetPromptResult
-
-    from codemode_server.mcp_server.tools.registry import ToolContext
+    from codemode_server.mcp_server.product import ToolContext
 
 MAX_PROMPTS = 200
 """Prompts of all servers together; a person chooses them from a menu. Of too many, each server has its share."""
@@ -55,33 +53,45 @@ def prompt_named(catalog: Catalog, name: str) -> tuple[Server, PromptDefinition]
     return found[name]
 
 
-async def get_prompt(name: str, arguments: dict[str, str], context: ToolContext) -> GetPromptResult:
+class Prompts:
+    """The prompts of a catalog."""
+
+    def __init__(self, catalog: Catalog, redactor: Redactor) -> None:
+        self._catalog = catalog
+        self._redactor = redactor
+
+    def definitions(self) -> list[dict[str, Any]]:
+        return prompt_definitions(self._catalog, self._redactor)
+
+    async def get(self, name: str, arguments: dict[str, str], context: ToolContext) -> dict[str, Any]:
+        return await get_prompt(name, arguments, context)
+
+
+async def get_prompt(name: str, arguments: dict[str, str], context: ToolContext) -> dict[str, Any]:
     """The messages of the prompt of this name, got as an execution of its own, through the same gateway as the calls of
     programs. Raises `MetaToolError`: there is none, the permissions or its server refuse it, or its messages can't
     be passed on."""
     from codemode_server.mcp_server.waiting import wait_for
 
-    services, redactor = context.services, context.request.redactor
-    await services.wait_for_listing()
+    product, caller = context.product, context.caller
+    await product.tools.wait_for_listing()
     if sum(len(key) + len(value) for key, value in arguments.items()) > MAX_ARGUMENT_CHARACTERS:
         raise MetaToolError(
             f"{one_line(name, 200)}: the arguments of a prompt have at most {MAX_ARGUMENT_CHARACTERS:,} characters"
         )
-    server, prompt = prompt_named(services.catalog(), name)
-    execution = services.executions.start_call(
-        server.raw_name, prompt.name, {**arguments}, context.request, is_prompt=True
-    )
+    server, prompt = prompt_named(product.tools.current(), name)
+    execution = product.executions.start_call(server.raw_name, prompt.name, {**arguments}, caller, is_prompt=True)
     await wait_for(execution, context)
     if execution.outcome.error is not None:
-        raise MetaToolError(redactor.visible(execution.outcome.error.message))
+        raise MetaToolError(caller.redactor.visible(execution.outcome.error.message))
     result = execution.direct_call.result if execution.direct_call else {}
-    return await run_sized(is_large(result), _passed_on, name, result, redactor)
+    return await run_sized(is_large(result), _passed_on, name, result, caller.redactor)
 
 
-def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> GetPromptResult:
+def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
     """The upstream's answer for the host, without secrets, invisible characters and messages of an unknown kind. Raises
     `MetaToolError`: it has no messages, or is too long for a conversation."""
-    from mcp.types import GetPromptResult, PromptMessage
+    from mcp.types import PromptMessage
     from pydantic import ValidationError
 
     if len(json.dumps(result, ensure_ascii=False)) > MAX_RESULT_CHARACTERS:
@@ -94,16 +104,15 @@ def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> GetProm
         if not isinstance(content, dict):
             continue
         try:
-            messages.append(PromptMessage.model_validate({"role": raw.get("role"), "content": _cleaned(content)}))
+            message = PromptMessage.model_validate({"role": raw.get("role"), "content": _cleaned(content)})
+            messages.append(message.model_dump(by_alias=True, mode="json", exclude_none=True))
         except ValidationError:
             continue
     if not messages:
         raise MetaToolError(f"{one_line(name, 200)}: the server answered without messages that can be passed on")
     description = result.get("description")
-    return GetPromptResult(
-        description=prose(description, _DESCRIPTION_CHARACTERS) if isinstance(description, str) else None,
-        messages=messages,
-    )
+    said = prose(description, _DESCRIPTION_CHARACTERS) if isinstance(description, str) else ""
+    return {"messages": messages, "resultType": "complete"} | ({"description": said} if said else {})
 
 
 def _cleaned(content: dict[str, Any]) -> dict[str, Any]:

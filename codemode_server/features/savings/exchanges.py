@@ -15,19 +15,19 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.savings import Exchange, ServerTokens, saved_text
 from codemode_server.domain.tools import definition_text
 from codemode_server.executions.execution import Execution
-from codemode_server.mcp_server.instructions import instructions
+from codemode_server.features.savings.sqlite_savings import record_exchange
+from codemode_server.mcp_server.instructions import INSTRUCTIONS
 from codemode_server.mcp_server.shortening import as_text
 from codemode_server.mcp_server.tools.registry import Answer
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.support.background_tasks import OwnsTasks
 from codemode_server.support.tokens import estimate_tokens
 
-DIRECT_TOOL = "direct tool"
-"""Name under which exchanges with direct tools are recorded."""
 _MAX_REMEMBERED = 8
 """Lists of definitions whose tokens are remembered."""
 
@@ -35,9 +35,8 @@ _MAX_REMEMBERED = 8
 class Exchanges(OwnsTasks):
     """Takes the answers of one product on their way to the host."""
 
-    def __init__(self, add: Callable[[Exchange], None], catalog: Callable[[], Catalog], config: LiveConfig) -> None:
-        """`add` queues an exchange to be written, and never raises."""
-        self._add = add
+    def __init__(self, thread: DatabaseThread, catalog: Callable[[], Catalog], config: LiveConfig) -> None:
+        self._thread = thread
         self._catalog = catalog
         self._config = config
         self._counting = anyio.Lock()
@@ -50,7 +49,7 @@ class Exchanges(OwnsTasks):
         tool: str,
         arguments: Mapping[str, Any],
         answer: Answer,
-        request: RequestContext,
+        caller: Caller,
         offered: list[dict[str, Any]],
     ) -> Answer:
         """Record an answer. Gives it back, with the line on what it saved if that is switched on.
@@ -58,9 +57,21 @@ class Exchanges(OwnsTasks):
         `offered`: the definitions that the host of the session has."""
         if answer.input_requests:  # the host repeats its call, and the model reads nothing
             return answer
+        if not self._config.settings.results.savings or answer.execution is None:
+            if self._tasks is not None:
+                self._tasks.start_soon(self._record, tool, arguments, answer, caller, offered)
+            return answer
+        exchange = await self._record(tool, arguments, answer, caller, offered)
+        line = saved_text(exchange.usage)
+        content = {**answer.content, "savings": line} if answer.content else answer.content
+        return replace(answer, text=f"{answer.text}\n[{line}]" if answer.text else f"[{line}]", content=content)
+
+    async def _record(
+        self, tool: str, arguments: Mapping[str, Any], answer: Answer, caller: Caller, offered: list[dict[str, Any]]
+    ) -> Exchange:
         execution = answer.execution
         exchange = Exchange(
-            principal=request.principal,
+            principal=caller.principal,
             at=time.time(),
             tool=tool,
             execution_id=execution.execution_id if execution is not None else None,
@@ -70,19 +81,10 @@ class Exchanges(OwnsTasks):
         )
         if execution is not None and _stands_for_direct_calls(execution):
             exchange = _with_direct_calls(exchange, execution)
-        if not (self._config.settings.results.savings and exchange.execution_id):
-            if self._tasks is not None:
-                self._tasks.start_soon(self._record, exchange)
-            return answer
-        exchange = await self._with_definitions(exchange)
-        self._add(exchange)
-        line = saved_text(exchange.usage)
-        content = {**answer.content, "savings": line} if answer.content else answer.content
-        return replace(answer, text=f"{answer.text}\n[{line}]" if answer.text else f"[{line}]", content=content)
-
-    async def _record(self, exchange: Exchange) -> None:
         with anyio.CancelScope(shield=True):  # also if the product is ending
-            self._add(await self._with_definitions(exchange))
+            exchange = await self._with_definitions(exchange)
+            record_exchange(self._thread, exchange)
+        return exchange
 
     async def _with_definitions(self, exchange: Exchange) -> Exchange:
         return replace(exchange, all_definitions=await self._all_tokens()) if exchange.turns else exchange
@@ -99,7 +101,7 @@ class Exchanges(OwnsTasks):
             if known is offered:
                 return tokens
         shown = [{name: it[name] for name in ("name", "description", "inputSchema") if name in it} for it in offered]
-        tokens = sum(estimate_tokens(as_text(it)) for it in shown) + estimate_tokens(instructions())
+        tokens = sum(estimate_tokens(as_text(it)) for it in shown) + estimate_tokens(INSTRUCTIONS)
         self._offered = [*self._offered[1 - _MAX_REMEMBERED :], (offered, tokens)]
         return tokens
 
@@ -125,8 +127,5 @@ def _with_direct_calls(exchange: Exchange, execution: Execution) -> Exchange:
 
 
 def _text_of(answer: Answer) -> str:
-    shown = [answer.text]
-    for block in answer.blocks:
-        resource = getattr(block, "resource", None)
-        shown += [text for text in (getattr(block, "text", None), getattr(resource, "text", None)) if text]
-    return "\n".join(filter(None, shown))
+    parts = [part for block in answer.blocks for part in (block, block.get("resource", {}))]
+    return "\n".join(filter(None, [answer.text, *(part.get("text") for part in parts)]))

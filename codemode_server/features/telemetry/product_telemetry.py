@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from codemode_server.domain.principals import Identity
+from codemode_server.domain.principals import Principal
 from codemode_server.features.telemetry import metrics
 from codemode_server.features.telemetry.metrics import Instrument, Readings
 from codemode_server.features.telemetry.settings import MetricSettings, TracingSettings
@@ -84,12 +84,11 @@ async def serve_on_loopback(app: App) -> None:
         )
 
 
-def text_over_http(app: App, identity: Identity | None) -> str | None:
-    """Answer of `serve --http` to `/metrics`; None to those who may not read it, and if it is not configured. Without
-    an identity it is the person who runs the product."""
+def text_over_http(app: App, principal: Principal | None) -> str | None:
+    """Answer of `serve --http` to `/metrics`; None to those who may not read it, and if it is not configured. None
+    is the person who runs the product."""
     settings = MetricSettings.of(app.config.settings)
     if not settings.http:
         return None
-    principal = app.principal if identity is None else identity.principal
-    is_reader = principal == app.principal or principal.principal_id in settings.readers
+    is_reader = principal in (None, app.principal) or principal.principal_id in settings.readers
     return app.metrics.text() if is_reader else None

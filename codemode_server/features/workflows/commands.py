@@ -19,7 +19,7 @@ from codemode_server.cli.arguments import add_wait
 from codemode_server.cli.product import COMMAND_SESSION, ended, inspected
 from codemode_server.cli.terminal import load_with_warnings, show, terminal
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import RequestContext
+from codemode_server.config.live import Caller
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.domain.input_requests import NO_HOST_INPUT, Feature, HostInput, InputRefused, InputRequest
 from codemode_server.executions.preflight.preflight import CheckContext
@@ -118,7 +118,7 @@ async def _problems(app: App, compiled: CompiledWorkflow) -> list[Problem]:
     if f"servers.{PERSON}" in compiled.modules and PERSON not in app.catalog().by_name:
         message = f"`ask` needs a server named {PERSON!r}; add `{PERSON}: {{questions: true}}` under `servers:`"
         return [Problem(compiled.name, f"{compiled.file}: {message}")]
-    request = RequestContext.of(COMMAND_SESSION, app.config)
+    request = Caller.of(COMMAND_SESSION, app.config)
     why_no_skill = partial(app.skills.why_missing, request.owner)
     context = CheckContext(refusal_of=app.refusals.for_principal(request).of, why_no_skill=why_no_skill)
     checked = await app.preflight.check(compiled.check_source, context)
@@ -145,7 +145,7 @@ async def _run(
             print(problem.line, file=sys.stderr)
         if any(it.is_error for it in problems):
             return "not run", False
-        execution = app.executions.start(code, RequestContext.of(COMMAND_SESSION, app.config), host=host)
+        execution = app.executions.start(code, Caller.of(COMMAND_SESSION, app.config), host=host)
         return await ended(app, execution, as_json=as_json)
 
 

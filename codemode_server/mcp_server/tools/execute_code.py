@@ -12,7 +12,8 @@ from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import MAX_DESCRIPTION_CHARACTERS
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.mcp_server.listing import Example, Listing
-from codemode_server.mcp_server.tools.registry import Answer, Description, MetaToolSpec, ToolArguments, ToolContext
+from codemode_server.mcp_server.product import ToolContext
+from codemode_server.mcp_server.tools.registry import Answer, Description, MetaToolSpec, ToolArguments
 from codemode_server.support.off_loop import LARGE_BYTES, is_large, run_sized
 from codemode_server.support.text import clean_line
 
@@ -92,7 +93,7 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
     from codemode_server.mcp_server.blocks import program_answer
     from codemode_server.mcp_server.waiting import host_input, resumed, wait_for
 
-    config, executions = context.request.config, context.services.executions
+    config, executions = context.caller.config, context.product.executions
     limits, timeout_s = config.settings.limits, arguments.timeout
     is_too_long = timeout_s is not None and timeout_s > limits.wall_seconds
     timeout_s = None if is_too_long else timeout_s
@@ -107,14 +108,14 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
     execution = resumed(context)
     if execution is None and arguments.resume is not None:
         name = ExecutionId(arguments.resume)
-        execution = await executions.resume(name, context.request, timeout_s=timeout_s, host=host)
+        execution = await executions.resume(name, context.caller, timeout_s=timeout_s, host=host)
     elif execution is None and arguments.apply is not None:
         name = ExecutionId(arguments.apply)
-        execution = await executions.apply(name, context.request, timeout_s=timeout_s, host=host)
+        execution = await executions.apply(name, context.caller, timeout_s=timeout_s, host=host)
     elif execution is None and arguments.code is not None:
         execution = executions.start(
             await _program(arguments.code),
-            context.request,
+            context.caller,
             timeout_s=timeout_s,
             host=host,
             is_dry_run=bool(arguments.dry_run),
@@ -130,7 +131,7 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
         return asked
     outcome = execution.outcome
     is_long = len(outcome.stdout) + len(outcome.stderr) > LARGE_BYTES or is_large(outcome.value)
-    answer = await run_sized(is_long, program_answer, execution, limits, context.request.redactor)
+    answer = await run_sized(is_long, program_answer, execution, limits, context.caller.redactor)
     return replace(answer, execution=execution)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from codemode_server.config.settings import Settings
 from codemode_server.mcp_server.listing import Listing
+from codemode_server.mcp_server.product import ToolContext
 from codemode_server.mcp_server.tools.registry import (
     READS,
     TEXT_RESULT,
@@ -11,7 +12,6 @@ from codemode_server.mcp_server.tools.registry import (
     Description,
     MetaToolSpec,
     ToolArguments,
-    ToolContext,
 )
 
 _MAX_NAME_CHARACTERS = 200
@@ -32,15 +32,15 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
     from codemode_server.catalog.tree import Entry, list_dir
     from codemode_server.catalog.untrusted import one_line
 
-    services, config = context.services, context.request.config
+    product, config = context.product, context.caller.config
 
     def skills() -> list[Entry]:
-        owner = context.request.owner
-        usable = [Entry(f"{it.name}.py", it.note) for it in services.skills.entries(owner)]
-        return usable + [Entry(*it) for it in services.skills.waiting(owner).items()]
+        owner = context.caller.owner
+        usable = [Entry(f"{it.name}.py", it.note) for it in product.skills.entries(owner)]
+        return usable + [Entry(*it) for it in product.skills.waiting(owner).items()]
 
     def workflows() -> list[Entry]:
-        return [Entry(f"{it.name}.yaml", it.summary) for it in services.workflows.entries()]
+        return [Entry(f"{it.name}.yaml", it.summary) for it in product.workflows.entries()]
 
     def workspace(parts: tuple[str, ...]) -> list[Entry]:
         return [
@@ -49,13 +49,13 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
                 "" if entry.is_folder else f"{entry.size:,} bytes",
                 entry.is_folder,
             )
-            for entry in services.workspaces(context.request.principal).list(parts)
+            for entry in product.workspace(context.caller.principal).list(parts)
         ]
 
-    await services.wait_for_listing()
-    refusals = services.refusals(context.request)
+    await product.tools.wait_for_listing()
+    refusals = product.refusals.for_principal(context.caller)
     folder = list_dir(
-        services.catalog(),
+        product.tools.current(),
         arguments.path,
         refusal_of=refusals.of,
         asks_first=refusals.asks_first,
@@ -64,7 +64,7 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
         workspace=workspace,
     )
     notices = config.notices if folder.path in ("/", "/servers") else ()
-    shown = context.request.redactor.visible(folder.text)
+    shown = context.caller.redactor.visible(folder.text)
     text = "\n".join((shown, *map(config.redactor.visible, notices)))
     return Answer(text, {"text": text})
 

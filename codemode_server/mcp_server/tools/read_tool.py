@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from codemode_server.config.settings import Settings
 from codemode_server.mcp_server.listing import Listing
+from codemode_server.mcp_server.product import ToolContext
 from codemode_server.mcp_server.tools.registry import (
     READS,
     TEXT_RESULT,
@@ -11,7 +12,6 @@ from codemode_server.mcp_server.tools.registry import (
     Description,
     MetaToolSpec,
     ToolArguments,
-    ToolContext,
 )
 
 _MAX_TOKENS = 25_000
@@ -35,26 +35,26 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
     from codemode_server.catalog.tree import read_tool
     from codemode_server.mcp_server.shortening import fit_text
 
-    services, config = context.services, context.request.config
-    await services.wait_for_listing()
-    refusals = services.refusals(context.request)
-    workspace = services.workspaces(context.request.principal)
+    product, config = context.product, context.caller.config
+    await product.tools.wait_for_listing()
+    refusals = product.refusals.for_principal(context.caller)
+    workspace = product.workspace(context.caller.principal)
 
     def skill(name: str) -> tuple[str, str]:
-        found = services.skills.source(context.request.owner, name)
-        services.sources.take_over(context.request, found.sources)
+        found = product.skills.source(context.caller.owner, name)
+        product.sources.take_over(context.caller, found.sources)
         return found.text, found.note
 
     parts = read_tool(
-        services.catalog(),
+        product.tools.current(),
         arguments.path,
         refusal_of=refusals.of,
         asks_first=refusals.asks_first,
         skill=skill,
-        workflow=services.workflows.text,
+        workflow=product.workflows.text,
         workspace=workspace.read,
     )
-    redactor = context.request.redactor
+    redactor = context.caller.redactor
     text = "\n\n".join(redactor.visible(part.text) for part in parts)
     if any(part.path.startswith("/workspace/") for part in parts):
         remedy = "whole: in a program, or by lines: path:1-100"

@@ -17,35 +17,20 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from codemode_server.calls.policy.rules import PermissionRules
 from codemode_server.config.settings import Settings
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.mcp_server import tools as package
 from codemode_server.mcp_server.listing import Listing
 
 if TYPE_CHECKING:
-    from mcp.types import ContentBlock
-
-    from codemode_server.calls.policy.refusals import ToolRefusals
-    from codemode_server.catalog.catalog import Catalog
-    from codemode_server.config.live import RequestContext
     from codemode_server.domain.input_requests import InputRequest
-    from codemode_server.domain.principals import Principal
-    from codemode_server.executions.artifacts import ArtifactStore
     from codemode_server.executions.execution import Execution
-    from codemode_server.executions.service import ExecutionService
-    from codemode_server.executions.workspace import Workspace
-    from codemode_server.features.data_flow.read_sources import ReadSources
-    from codemode_server.features.skills.library import SkillLibrary
-    from codemode_server.features.workflows.compiling import Workflows
-    from codemode_server.mcp_server.host_requests import HostRequests
-    from codemode_server.search.results import SearchResults
-
-    ToolSearch = Callable[[RequestContext, str, str, str | None, int, str | None], Awaitable[SearchResults]]
-    """The search over the tools of all servers and the skills, with the arguments of `search_tools`."""
+    from codemode_server.mcp_server.product import ToolContext
 
 READS: Mapping[str, bool] = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 """Annotations of a meta-tool that changes nothing."""
@@ -55,9 +40,6 @@ TEXT_RESULT: Mapping[str, Any] = {
     "required": ["text"],
 }
 """Output schema of a meta-tool whose structured content is its text."""
-
-Changed = Literal["tools", "prompts"]
-"""A list of ours that has changed."""
 
 
 class ToolArguments(BaseModel):
@@ -82,7 +64,7 @@ class Answer:
     text: str
     content: dict[str, Any]
     """The structured content."""
-    blocks: Sequence[ContentBlock] = ()
+    blocks: Sequence[Mapping[str, Any]] = ()
     """Images and files that follow the text."""
     is_error: bool = False
     input_requests: Mapping[str, InputRequest] = field(default_factory=dict)
@@ -91,38 +73,16 @@ class Answer:
     execution: Execution | None = None
     """The execution that it is about: settled, or waiting for a person."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
-    """The parts of a product that meta-tools use."""
-
-    wait_for_listing: Callable[[], Awaitable[None]]
-    """Waits until every server has listed its tools or has had its time for that."""
-    wait_for_newer_listings: Callable[[int], Awaitable[int]]
-    """Waits until the listings of servers are newer than this revision, and gives the present one."""
-    catalog: Callable[[], Catalog]
-    refusals: Callable[[RequestContext], ToolRefusals]
-    """The tools that the principal of a request may not use, and those that ask first."""
-    search: ToolSearch
-    workspaces: Callable[[Principal], Workspace]
-    skills: SkillLibrary
-    workflows: Workflows
-    sources: ReadSources
-    executions: ExecutionService
-    artifacts: ArtifactStore
-    refresh_privacy: Callable[[Principal], Awaitable[None]]
-    """Has the redactor of a principal know what other products have found."""
-    activity: Callable[[], str]
-    """The current start-up step of the sandbox; empty when it is ready."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolContext:
-    """Who calls a meta-tool, and what its handler may use."""
-
-    request: RequestContext
-    services: Services
-    host: HostRequests
+    def as_result(self, *, has_structured_content: bool = True) -> dict[str, Any]:
+        """The result of the protocol."""
+        if self.input_requests:
+            requests = {
+                key: {"method": it.method, "params": dict(it.params)} for key, it in self.input_requests.items()
+            }
+            return {"resultType": "input_required", "inputRequests": requests, "requestState": self.state}
+        text = [{"type": "text", "text": self.text}] if self.text or not self.blocks else []
+        result = {"content": [*text, *self.blocks], "isError": self.is_error, "resultType": "complete"}
+        return result | {"structuredContent": self.content} if self.content and has_structured_content else result
 
 
 Arguments = TypeVar("Arguments", bound=ToolArguments)
@@ -143,9 +103,16 @@ class MetaToolSpec(Generic[Arguments]):
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Additions to the `_meta` of the definition."""
     unbounded_arguments: frozenset[str] = frozenset()
-    """Texts that may be longer than `front.server.MAX_CHARACTERS`, since no answer quotes them."""
+    """Texts that may be longer than `mcp_server.arguments.MAX_CHARACTERS`, since no answer quotes them."""
     shows_failure: bool = False
     """True if the reason why the product can't start is a normal answer; otherwise it is an error."""
+
+    async def answer(self, arguments: Arguments, context: ToolContext) -> Answer:
+        """The answer to a call; an error of ours as one."""
+        try:
+            return await self.handle(arguments, context)
+        except CodemodeError as error:
+            return Answer(str(error), {}, is_error=True)
 
     @property
     def parameters(self) -> str:

@@ -10,13 +10,13 @@ from pydantic import BeforeValidator, Field
 from codemode_server.config.settings import Settings
 from codemode_server.domain.tools import EFFECTS_OF_SETTINGS
 from codemode_server.mcp_server.listing import Listing
+from codemode_server.mcp_server.product import ToolContext
 from codemode_server.mcp_server.tools.registry import (
     READS,
     Answer,
     Description,
     MetaToolSpec,
     ToolArguments,
-    ToolContext,
 )
 
 _ITS_WORD = BeforeValidator(lambda given: EFFECTS_OF_SETTINGS.get(given, given) if isinstance(given, str) else given)
@@ -40,21 +40,21 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 
 async def _search_tools(arguments: SearchToolsArguments, context: ToolContext) -> Answer:
 
-    services = context.services
-    found = await services.search(
-        context.request,
+    product = context.product
+    found = await product.search.search(
+        context.caller,
         arguments.query,
         arguments.detail_level,
         arguments.server,
         arguments.limit,
         arguments.effect,
     )
-    names = ", ".join(services.catalog().connecting)
+    names = ", ".join(product.tools.current().connecting)
     connecting = f"still connecting: {names}; search again for their tools" if names else ""
     if names and found.doubt:  # first, since what was asked for may be there
         found, connecting = replace(found, doubt=f"{connecting}; so far {found.doubt}"), ""
     note = "\n".join(part for part in (found.doubt, found.note, connecting) if part)
-    redactor = context.request.redactor
+    redactor = context.caller.redactor
     tools = [{key: redactor.value(value) for key, value in record.items()} for record in found.as_json()]
     content: dict[str, Any] = {"tools": tools} | ({"note": redactor.text(note)} if note else {})
     text = "\n".join(part for part in (found.text, connecting) if part)

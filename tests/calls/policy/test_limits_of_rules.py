@@ -8,7 +8,7 @@ from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.policy.policy import Policy
 from codemode_server.calls.targets import CallTarget, ToolTarget
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import PermissionSettings, Settings
 from codemode_server.domain.calls import Decision, Deny
 from codemode_server.domain.ids import ExecutionId, PrincipalId
@@ -38,7 +38,7 @@ class Product:
         self.policy = Policy(self.config, now=lambda: self.now)
 
     def execution(self, principal: str = "me") -> ExecutionCalls:
-        context = RequestContext(Principal(PrincipalId(principal)), Session("s1"), self.config)
+        context = Caller(Principal(PrincipalId(principal)), Session("s1"), self.config)
         return ExecutionCalls(ExecutionId("x1"), context)
 
     def decide(self, calls: ExecutionCalls, name: str = "send", **arguments: Any) -> Decision:

@@ -8,7 +8,7 @@ from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.policy.policy import Policy, PolicyStep
 from codemode_server.calls.targets import ToolTarget
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import PermissionSettings, Settings
 from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Capture, Decision, Deny, Recorded
 from codemode_server.domain.ids import ExecutionId
@@ -22,7 +22,7 @@ REPLAY = Recorded(CallOutcome(CallStatus.SUCCEEDED, 1.0), "recorded")
 
 def decided(*answers: Decision | None, default: str = "allow") -> Decision:
     config = LiveConfig(Settings(permissions=PermissionSettings.model_validate({"default": default})))
-    calls = ExecutionCalls(ExecutionId("x1"), RequestContext.of(Session("s1"), config))
+    calls = ExecutionCalls(ExecutionId("x1"), Caller.of(Session("s1"), config))
 
     def step(answer: Decision | None) -> PolicyStep:
         return lambda _calls, _target: answer

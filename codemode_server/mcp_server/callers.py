@@ -1,4 +1,4 @@
-"""Finds the session of a request: hosts that use the same product must not see each other's results.
+"""Finds out who sends a request: hosts that use the same product must not see each other's results.
 
 - Over stdio, and in memory, a product has one host: all is one session.
 - Over HTTP, the request brings the principal that its token proves, and a session of one principal is none of another.
@@ -20,30 +20,38 @@ from typing import Any
 from mcp.server.context import ServerRequestContext
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from codemode_server.domain.principals import Session
+from codemode_server.config.live import Caller, LiveConfig
+from codemode_server.domain.principals import Identity, Session
 from codemode_server.mcp_server.auth.authenticator import identity_of
 
 _HEADER = "mcp-session-id"
 _BYTES = 8
 
 
-class Sessions:
-    """Gives each session of one front its id; ids end with the front."""
+class Callers:
+    """Gives each session of one server its id; ids end with the server."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
         self._without_http = Session(_new())
 
-    def session_of(self, context: ServerRequestContext[Any, Any] | None) -> Session:
+    def caller(self, context: ServerRequestContext[Any, Any], config: LiveConfig) -> Caller:
+        session, identity = self._identified(context)
+        return Caller.of(session, config, identity)
+
+    def session(self, context: ServerRequestContext[Any, Any]) -> Session:
         """The session of a request; the same for all requests of one session, and never another's."""
-        if context is None or context.request is None:
-            return self._without_http
+        return self._identified(context)[0]
+
+    def _identified(self, context: ServerRequestContext[Any, Any]) -> tuple[Session, Identity | None]:
+        if context.request is None:
+            return self._without_http, None
         identity, issued = identity_of(context.request.scope), context.request.headers.get(_HEADER)
         if not issued or context.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            return Session(_new(), is_ephemeral=True, identity=identity)
+            return Session(_new(), is_ephemeral=True), identity
         whose = identity.principal.principal_id if identity else ""
         digest = hashlib.blake2b(f"{whose}\0{issued}".encode(), key=self._key, digest_size=_BYTES)
-        return Session(digest.hexdigest(), identity=identity)
+        return Session(digest.hexdigest()), identity
 
 
 def _new() -> str:

@@ -130,7 +130,7 @@ LEFT: dict[str, list[str]] = {
         "workflows",
     ],
     "guardrails": ["dry_run", "privacy"],
-    "mcp_server": ["data_flow", "direct_tools", "dry_run", "prompts", "savings", "skills", "workflows"],
+    "mcp_server": ["dry_run"],
     "pages": ["approvals", "changed_tools", "privacy"],
     "resume": ["dry_run"],
     "session_logs": ["data_flow"],

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import anyio
-import bpe_openai
-from mcp import Client, StdioServerParameters
+from mcp import Client
 
-from benchmarks import attack_table, attacks, start
-from benchmarks.product import resident_mib
+from benchmarks import attack_table, attacks, function_calls, peers, start
+from benchmarks.product import HERE, UPSTREAM, resident_mib
+from benchmarks.report import Row, measured_by, milliseconds, milliseconds_of, percentiles, rows_table, tokens
 from benchmarks.search.corpora import Missing, catalog_of, toolsets
-from codemode_server import __version__
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import list_dir, read_tool
@@ -38,19 +33,8 @@ from codemode_server.search.documents import collections
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.support.tokens import estimate_tokens
 
-HERE = Path(__file__).parent
-UPSTREAM = str(HERE / "upstream.py")
 SEARCH = {"ranker": "static"}
 """What an installation without extras ranks by; a model would be loaded beside what is timed here."""
-
-
-@dataclass(frozen=True)
-class Row:
-    what: str
-    measured: str
-    budget: str = ""
-    is_kept: bool | None = None
-    """None where there is no budget."""
 
 
 def main(arguments: list[str]) -> int:
@@ -58,39 +42,28 @@ def main(arguments: list[str]) -> int:
         return attacks.main(arguments[1:])
     attacked = attacks.costs(list(attack_table.ATTACKS))
     rows = [
-        *first_answers(),
+        *start.rows(SEARCH),
         tools_in_context(),
         *discovery(),
-        *anyio.run(execution),
+        *peers.rows(),
+        *counted(),
+        anyio.run(many_rows),
         anyio.run(checking),
         stubs(),
         token_estimate(),
         *under_attack(attacked),
     ]
-    width = max(len(row.what) for row in rows)
-    for row in rows:
-        verdict = {True: "kept", False: "MISSED", None: ""}[row.is_kept]
-        print(f"{row.what:<{width}}  {row.measured}  {row.budget and f'(budget {row.budget})'} {verdict}")
-    (HERE / "RESULTS.md").write_text("\n".join([_markdown(rows), *attacks.markdown(attacked), ""]))
-    return 1 if any(row.is_kept is False for row in rows) else 0
-
-
-def first_answers() -> list[Row]:
-    tools = f"{start.SERVERS} upstreams with {start.SERVERS * start.TOOLS_EACH:,} tools, over a bare MCPServer"
-    rows = []
-    for what, limit, found in zip(
-        ("host handshake", "start to the list of the four tools"), (0.5, 1.3), start.measure(SEARCH), strict=True
-    ):
-        milliseconds = f"{found.ours_ms:.0f} over {found.peer_ms:.0f} ms; least {found.least_ratio:.2f} x"
-        measured = f"{found.ratio:.2f} x ({milliseconds})"
-        rows.append(Row(f"{what}, {tools}", measured, f"under {limit} x", found.ratio < limit))
-    return rows
+    print(rows_table(rows))
+    report = ["# Results\n", measured_by("make bench"), "Times are of a shared machine: read the ratios.\n"]
+    (HERE / "RESULTS.md").write_text("\n".join([*report, rows_table(rows), attacks.markdown(attacked)]))
+    return 1 if any(row.is_met is False for row in rows) else 0
 
 
 def tools_in_context() -> Row:
-    tokens = _tokens(json.dumps(definitions(Settings())) + INSTRUCTIONS)
-    what = "the four tools and the instructions in the model's context"
-    return Row(what, f"{tokens:,} tokens", "under 1,200", tokens < 1_200)
+    size = tokens(json.dumps(definitions(Settings())) + INSTRUCTIONS)
+    return Row(
+        "the four tools and the instructions in the model's context", f"{size:,} tokens", "under 1,200", size < 1_200
+    )
 
 
 def discovery() -> list[Row]:
@@ -109,73 +82,52 @@ def discovery() -> list[Row]:
     at = f"{catalog.tool_count:,} tools"
     rows = [Row(f"index of {at} built", f"{built:.2f} s", "under 1 s", built < 1)]
     for name, work in works.items():
-        times = []
-        for number in range(300):
-            started = time.perf_counter()
-            work(number)
-            times.append((time.perf_counter() - started) * 1e3)
-        rows.append(Row(f"{name} at {at}", _percentiles(times), "p50 under 10 ms", statistics.median(times) < 10))
+        times = [milliseconds_of(lambda number=number, work=work: work(number)) for number in range(300)]  # type: ignore[misc]
+        rows.append(Row(f"{name} at {at}", percentiles(times), "p50 under 10 ms", statistics.median(times) < 10))
     return rows
 
 
-async def execution() -> list[Row]:
+def counted() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "upstream.yaml"
-        settings = {
-            "servers": {"bench": {"command": sys.executable, "args": [UPSTREAM]}},
-            "state": {"dir": f"{folder}/state"},
-            "search": SEARCH,
-            "results": {"structured_content": True},
-        }
-        config.write_text(json.dumps(settings))
-        async with App.open(load(config)) as app, Client(app.front) as client:
-
-            async def run(code: str) -> Any:
-                result = await client.call_tool("execute_code", {"code": code}, read_timeout_seconds=120)
-                assert result.structured_content["status"] == "succeeded", result.content
-                return result.structured_content.get("value")
-
-            await client.list_tools()
-            await app.pool.wait_settled(30)
-            await run("1+1")
-            times = [await _milliseconds(lambda: run("1+1")) for _ in range(60)]
-            is_kept = statistics.median(times) < 15
-            one = Row('execute_code("1+1"), warm, wasm', _percentiles(times), "p50 under 15 ms", is_kept)
-            return [one, await _call_overhead(run), await _many_rows(run)]
+        one, call, two = anyio.run(function_calls.count, Path(folder)).values()
+    further = two.calls - call.calls
+    return [
+        Row("function calls of ours: `1 + 1`", f"{one.calls:,}", "under 800", one.calls < 800),
+        Row("function calls of ours: a program with one call", f"{call.calls:,}", "under 1,000", call.calls < 1_000),
+        Row("function calls of ours: each further call", f"{further:,}"),
+        Row(
+            "wake-ups of the event loop, those for the client included: `1 + 1`, a further call",
+            f"{one.wake_ups}, {two.wake_ups - call.wake_ups}",
+        ),
+    ]
 
 
-async def _call_overhead(run: Callable[[str], Awaitable[Any]], calls: int = 200) -> Row:
-    code = (
-        "import time\nfrom servers.bench import echo\nfor n in range(20): echo(number=n)\ntimes = []\n"
-        f"for n in range({calls}):\n"
-        "    t = time.perf_counter(); echo(number=n); times.append(time.perf_counter() - t)\n"
-        "sorted(times)[len(times) // 2] * 1000"
-    )
-    inside: list[float] = []
-    direct: list[float] = []
-    async with Client(StdioServerParameters(command=sys.executable, args=[UPSTREAM])) as peer:
-        for _ in range(3):
-            inside.append(await run(code))
-            times = [await _milliseconds(lambda: peer.call_tool("echo", {"number": 1})) for _ in range(calls)]
-            direct.append(statistics.median(times))
-    more = min(inside) - min(direct)
-    what = "a call from a program to an upstream, over a direct call from a client"
-    return Row(what, f"{more:+.2f} ms ({min(inside):.2f} over {min(direct):.2f} ms)", "under 2 ms more", more < 2)
-
-
-async def _many_rows(run: Callable[[str], Awaitable[Any]]) -> Row:
+async def many_rows() -> Row:
     code = (
         "from servers.bench import rows\n[r for r in rows() if r['status'] == 'pending' and r['amount'] > 13_000][:5]"
     )
-    before = peak = resident_mib(os.getpid())
-    times = []
-    for _ in range(5):
-        times.append(await _milliseconds(lambda: run(code)))
-        peak = max(peak, resident_mib(os.getpid()))
-    seconds, grown = statistics.median(times) / 1e3, peak - before
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "upstream.yaml"
+        servers = {"bench": {"command": sys.executable, "args": [UPSTREAM]}}
+        config.write_text(json.dumps({"servers": servers, "state": {"dir": f"{folder}/state"}, "search": SEARCH}))
+        async with App.open(load(config)) as app, Client(app.front) as client:
+
+            async def run(code: str) -> None:
+                answer = await client.call_tool("execute_code", {"code": code}, read_timeout_seconds=120)
+                assert not answer.is_error, answer.content
+
+            await client.list_tools()
+            await app.pool.wait_settled(30)
+            await run("1 + 1")
+            before = peak = resident_mib(os.getpid())
+            times = []
+            for _ in range(5):
+                times.append(await milliseconds(lambda: run(code)))
+                peak = max(peak, resident_mib(os.getpid()))
+    seconds, more_mib = statistics.median(times) / 1e3, peak - before
     what = "10,000 rows through a program, only 5 reach the model"
-    is_kept = seconds < 1 and grown < 64
-    return Row(what, f"{seconds:.2f} s, {grown:.0f} MiB more on the host", "under 1 s, under 64 MiB", is_kept)
+    measured = f"{seconds:.2f} s, {more_mib:.0f} MiB more on the host"
+    return Row(what, measured, "under 1 s, under 64 MiB", seconds < 1 and more_mib < 64)
 
 
 async def checking(runs: int = 100) -> Row:
@@ -187,12 +139,12 @@ async def checking(runs: int = 100) -> Row:
 
     program = (HERE / "program.txt").read_text()
     preflight = Preflight(catalog=lambda: catalog, listed=listed, config=LiveConfig())
-    first = await _milliseconds(lambda: preflight.check(program))
+    first = await milliseconds(lambda: preflight.check(program))
     # Each a little other than the last, as programs are.
     programs = [program.replace("report", f"report_{number}") for number in range(runs)]
-    times = [await _milliseconds(lambda code=code: preflight.check(code)) for code in programs]  # type: ignore[misc]
+    times = [await milliseconds(lambda code=code: preflight.check(code)) for code in programs]  # type: ignore[misc]
     what = f"check of a program of {len(program.splitlines())} lines before it runs, at {catalog.tool_count:,} tools"
-    measured = f"{_percentiles(times)}; the first {first:.0f} ms"
+    measured = f"{percentiles(times)}; the first {first:.0f} ms"
     return Row(what, measured, "p50 under 50 ms", statistics.median(times) < 50)
 
 
@@ -203,9 +155,9 @@ def stubs() -> Row:
     except Missing as reason:
         return Row("tokens of the stubs over their JSON definitions", f"skipped: {reason}")
     started = time.perf_counter()
-    written = sum(_tokens(tool.stub.source) for tool in catalog.tools())
+    written = sum(tokens(tool.stub.source) for tool in catalog.tools())
     seconds = time.perf_counter() - started
-    defined = sum(_tokens(definition_text(tool.definition)) for tool in catalog.tools())
+    defined = sum(tokens(definition_text(tool.definition)) for tool in catalog.tools())
     return Row(
         f"tokens of {catalog.tool_count:,} stubs over their JSON definitions",
         f"{written / defined:.2f} x ({written:,} over {defined:,}); generated in {seconds:.2f} s",
@@ -237,7 +189,7 @@ def under_attack(found: list[attacks.Cost]) -> list[Row]:
 def token_estimate() -> Row:
     texts = [path.read_text() for path in sorted(HERE.parent.glob("codemode_server/**/*.py"))[:60]]
     texts += [definition_text(tool) for listing in _listings(10, 20) for tool in listing.tools]
-    off = sum(map(estimate_tokens, texts)) / sum(map(_tokens, texts)) - 1
+    off = sum(map(estimate_tokens, texts)) / sum(map(tokens, texts)) - 1
     return Row("the estimate of tokens against o200k", f"{off:+.1%}", "within 10 %", abs(off) < 0.1)
 
 
@@ -275,41 +227,6 @@ def _listings(servers: int, tools: int) -> list[UpstreamListing]:
         )
         for server in range(servers)
     ]
-
-
-async def _milliseconds(work: Callable[[], Awaitable[object]]) -> float:
-    started = time.perf_counter()
-    await work()
-    return (time.perf_counter() - started) * 1e3
-
-
-def _percentiles(milliseconds: list[float]) -> str:
-    high = statistics.quantiles(milliseconds, n=20)[18]
-    return f"p50 {statistics.median(milliseconds):.2f} ms, p95 {high:.2f} ms"
-
-
-_ENCODING = bpe_openai.get_encoding("o200k_base")
-
-
-def _tokens(text: str) -> int:
-    return len(_ENCODING.encode(text))
-
-
-def _markdown(rows: list[Row]) -> str:
-    machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release().split('-')[0]}"
-    lines = [
-        "# Results",
-        "",
-        f"`make bench` of codemode-server {__version__} on {datetime.now(UTC):%Y-%m-%d}: {machine}, "
-        f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}.",
-        "Times are of a shared machine: read the ratios.",
-        "",
-        "| what | measured | budget | |",
-        "|---|---|---|---|",
-    ]
-    marks = {True: "kept", False: "**missed**", None: ""}
-    lines += [f"| {row.what} | {row.measured} | {row.budget} | {marks[row.is_kept]} |" for row in rows]
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from benchmarks.product import (
     reset_peak,
     resident_mib,
 )
+from benchmarks.report import table
 
 DELAY_MS = 250.0
 HOST_MIB = 128.0
@@ -106,23 +107,20 @@ def costs(names: list[str], *, announce: bool = False) -> list[Cost]:
     return found
 
 
-def markdown(found: list[Cost]) -> list[str]:
+def markdown(found: list[Cost]) -> str:
     """The section of `RESULTS.md`."""
-    lines = [
-        "",
-        "## What one attacker costs the others",
-        "",
-        "While one host or upstream attacks, another session runs `1+1` without a pause: how much later than usual an",
-        "answer of its came at worst, and how far the host's memory rose, without workers and upstreams.",
-        f"Budgets: {DELAY_MS:.0f} ms, {HOST_MIB:.0f} MiB, and {WORKER_MIB:.0f} MiB for the largest worker.",
-        "",
-        "| attack | later | host | largest worker | |",
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     for cost in found:
-        figures = f"{cost.delay_ms:.0f} ms | {cost.host_mib:.0f} MiB | {cost.worker_mib:.0f} MiB"
-        lines.append(f"| {cost.attack} | {figures} | {'kept' if cost.excess < 1 else '**missed**'} |")
-    return lines
+        figures = [f"{cost.delay_ms:.0f} ms", f"{cost.host_mib:.0f} MiB", f"{cost.worker_mib:.0f} MiB"]
+        rows.append([cost.attack, *figures, "kept" if cost.excess < 1 else "**missed**"])
+    return f"""\
+## What one attacker costs the others
+
+While one host or upstream attacks, another session runs `1+1` without a pause: how much later than usual an answer of
+its came at worst, and how far the host's memory rose, without workers and upstreams.
+Budgets: {DELAY_MS:.0f} ms, {HOST_MIB:.0f} MiB, and {WORKER_MIB:.0f} MiB for the largest worker.
+
+{table(["attack", "later", "host", "largest worker", ""], rows)}"""
 
 
 def line(cost: Cost) -> str:

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+UPSTREAM = str(HERE / "upstream.py")
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
 _START_SECONDS = 60.0
 _END_SECONDS = 20.0
 _STATUS = re.compile(r"^(VmHWM|VmRSS|PPid):\s+(\S+)", re.MULTILINE)
@@ -41,8 +43,7 @@ class HostSession:
     _last_id: int = 0
 
     def open(self) -> None:
-        client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
-        self.request("initialize", client)
+        self.request("initialize", INITIALIZE)
         self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def close(self) -> None:
@@ -226,9 +227,22 @@ def kind_of(pid: int) -> str:
     command, parent = _command(pid), _command(_parent(pid))
     if not command or command == parent:  # a copy of the product that has not become another program yet
         return ""
-    if "serve" in command and "-I" in command:
+    if is_worker(pid):
         return "worker"
     return "upstream" if any(word.endswith(("hostile.py", "upstream.py")) for word in command) else "helper"
+
+
+def is_worker(pid: int) -> bool:
+    command = _command(pid)
+    return "serve" in command and "-I" in command
+
+
+def processor_ms(pid: int) -> float:
+    """Processor time of a process since its start, to the nanosecond; 0 if it has ended."""
+    try:
+        return time.clock_gettime_ns((~pid << 3) | 2) / 1e6  # the kernel's number for the clock of that process
+    except OSError:
+        return 0.0
 
 
 def _command(pid: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a host waits for at the start: from the start of the process to the answers of `initialize` and `tools/list`."""
+"""What 50 upstreams cost a host: the answers of `initialize` and `tools/list` after a start, and memory when idle."""
 
 from __future__ import annotations
 
@@ -8,52 +8,67 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
-HERE = Path(__file__).parent
-UPSTREAM = str(HERE / "upstream.py")
+from benchmarks.product import HERE, INITIALIZE, UPSTREAM, Product, resident_mib
+from benchmarks.report import Row
+
 SERVERS, TOOLS_EACH = 50, 60
-_CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
-REQUESTS: tuple[dict[str, object], ...] = (
-    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _CLIENT},
+RUNS = 11
+MAX_IDLE_MIB = 150.0
+_SETTLE_SECONDS = 200.0
+_REQUESTS: tuple[dict[str, object], ...] = (
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE},
     {"jsonrpc": "2.0", "method": "notifications/initialized"},
     {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
 )
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The product over a bare `MCPServer` with one tool; milliseconds are medians."""
-
-    ratio: float
-    ours_ms: float
-    peer_ms: float
-    least_ratio: float
-
-
-def measure(search: dict[str, str], runs: int = 11) -> tuple[Comparison, Comparison]:
-    """`initialize` and `tools/list`, product and peer in turn; the product knows all tools from an earlier start."""
-    with tempfile.TemporaryDirectory() as folder:
+def rows(search: dict[str, str]) -> list[Row]:
+    """The product and a bare `MCPServer` in turn; the product knows all tools from an earlier start."""
+    upstreams = f"{SERVERS} upstreams with {SERVERS * TOOLS_EACH:,} tools"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         upstream = {"command": sys.executable, "args": [UPSTREAM, str(TOOLS_EACH)]}
-        config = Path(folder) / "upstream.yaml"
         servers = {f"up{number}": upstream for number in range(SERVERS)}
+        config = folder / "upstream.yaml"
         config.write_text(json.dumps({"servers": servers, "state": {"dir": f"{folder}/state"}, "search": search}))
+        idle_mib = _idle_mib(config, folder)
         product = [sys.executable, "-m", "codemode_server", "--config", str(config)]
-        peer = [sys.executable, str(HERE / "bare.py")]
-        _fill_cache(config, Path(folder) / "stubs")
+        peer = [sys.executable, UPSTREAM]
         for command in (peer, product):
             _start(command)  # the first start compiles and fills the disk cache
-        pairs = [(_start(peer), _start(product)) for _ in range(runs)]
-    initialize, tools_list = ([(theirs[at], ours[at]) for theirs, ours in pairs] for at in (0, 1))
-    return _compare(initialize), _compare(tools_list)
+        pairs = [(_start(peer), _start(product)) for _ in range(RUNS)]
+    found = []
+    for at, what, limit in ((0, "host handshake", 0.5), (1, "start to the list of the four tools", 1.3)):
+        theirs, ours = [pair[0][at] for pair in pairs], [pair[1][at] for pair in pairs]
+        our_s, peer_s = statistics.median(ours), statistics.median(theirs)
+        ratio = our_s / peer_s
+        measured = (
+            f"{ratio:.2f} x ({our_s * 1e3:.0f} over {peer_s * 1e3:.0f} ms; least {min(ours) / min(theirs):.2f} x)"
+        )
+        found.append(Row(f"{what}, {upstreams}, over a bare MCPServer", measured, f"under {limit} x", ratio < limit))
+    budget = f"under {MAX_IDLE_MIB:.0f} MiB"
+    found.append(Row(f"idle memory of the host, {upstreams}", f"{idle_mib:.0f} MiB", budget, idle_mib < MAX_IDLE_MIB))
+    return found
 
 
-def _fill_cache(config: Path, stubs: Path) -> None:
-    command = [sys.executable, "-m", "codemode_server", "sync", "--config", str(config), "--wait", "200", str(stubs)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=HERE.parent)
-    written = sum(1 for path in stubs.glob("*/*.py") if path.name != "__init__.py")
-    assert written == SERVERS * TOOLS_EACH, f"{written} stubs"
+def _idle_mib(config: Path, folder: Path) -> float:
+    """Memory of the product's process once all upstreams are connected and two programs have run."""
+    product = Product(config, folder)
+    product.start()
+    try:
+        session = product.session()
+        deadline = time.monotonic() + _SETTLE_SECONDS
+        while "connecting" in (servers := session.tool("list_dir", path="/servers")) or "waiting" in servers:
+            assert time.monotonic() < deadline, servers
+            time.sleep(1)
+        for _ in range(2):
+            assert session.run("1 + 1").split() == ["value:", "2"]
+        time.sleep(3)
+        return resident_mib(product.pid)
+    finally:
+        product.stop()
 
 
 def _start(command: list[str]) -> list[float]:
@@ -65,7 +80,7 @@ def _start(command: list[str]) -> list[float]:
     assert process.stdin is not None
     assert process.stdout is not None
     times = []
-    for request in REQUESTS:
+    for request in _REQUESTS:
         process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
         if "id" in request:
@@ -77,9 +92,3 @@ def _start(command: list[str]) -> list[float]:
     process.wait(60)
     process.stdout.close()
     return times
-
-
-def _compare(pairs: list[tuple[float, float]]) -> Comparison:
-    theirs, ours = zip(*pairs, strict=True)
-    our_s, peer_s = statistics.median(ours), statistics.median(theirs)
-    return Comparison(our_s / peer_s, our_s * 1e3, peer_s * 1e3, min(ours) / min(theirs))

@@ -24,10 +24,10 @@ from codemode_server.domain.executions import IsolationLevel
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.artifacts import ArtifactStore
-from codemode_server.executions.attachments import Attachments
-from codemode_server.executions.execution import Execution
-from codemode_server.executions.host_api import ProgramHostApi
+from codemode_server.executions.host_api import ProgramServices
+from codemode_server.executions.layers import ExecutionLayers
 from codemode_server.executions.preflight.preflight import Preflight
+from codemode_server.executions.programs import ProgramRuns
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.service import ExecutionService
@@ -36,12 +36,17 @@ from codemode_server.features.approvals.approved_rules import write_rule
 from codemode_server.features.approvals.approver import PersonApprover
 from codemode_server.features.approvals.elicitation import ElicitationChannel
 from codemode_server.features.data_flow.flows import flow_step
+from codemode_server.features.data_flow.followed_programs import FollowedPrograms
 from codemode_server.features.data_flow.read_sources import ReadSources
-from codemode_server.features.guardrails.guarded_programs import ProgramGuard
+from codemode_server.features.direct_tools.runs import DirectCallRuns
+from codemode_server.features.dry_run.dry_runs import DryRuns
+from codemode_server.features.guardrails.guarded_programs import GuardedPrograms
 from codemode_server.features.guardrails.loading import guardrail_chain
 from codemode_server.features.pages.page_channel import PageChannel
 from codemode_server.features.privacy.call_privacy import call_privacy
 from codemode_server.features.privacy.settings import PrivacySettings
+from codemode_server.features.privacy.shown_files import SearchedFiles
+from codemode_server.features.resume.reruns import RerunRemarks, Reruns
 from codemode_server.features.savings.exchanges import Exchanges
 from codemode_server.features.session_logs.session_log import SessionLogs
 from codemode_server.features.sign_in.sign_in_offers import SignInOffers
@@ -49,6 +54,7 @@ from codemode_server.features.skills.library import ProjectSkills, SkillLibrary
 from codemode_server.features.skills.program_skills import ProgramSkills
 from codemode_server.features.telemetry import product_telemetry
 from codemode_server.features.telemetry.call_metrics import CallMetrics
+from codemode_server.features.telemetry.execution_telemetry import ExecutionTelemetry
 from codemode_server.features.telemetry.metrics import Metrics
 from codemode_server.features.telemetry.tracing import Tracing
 from codemode_server.features.workflows.compiling import Workflows
@@ -56,6 +62,7 @@ from codemode_server.mcp_server.listing import Listing, listing_of
 from codemode_server.mcp_server.server import McpServer
 from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
 from codemode_server.search.usage_stats import UsageStats
+from codemode_server.startup.execution_layers import CountedUse
 from codemode_server.startup.last_run import LastRun, reasons, state_folder, stored_uses
 from codemode_server.startup.live_search import LiveSearch
 from codemode_server.startup.stores import Stores
@@ -138,7 +145,7 @@ class App:
         """Current sandbox start-up step; empty when ready."""
         self.sources = ReadSources(self.config, self.stores.sources)
         self.sources.load(lambda principal: self.workspace(principal).newest_change())
-        self._session_logs = SessionLogs(self.workspace, self.config, self.sources)
+        self._session_logs = SessionLogs(self.workspace, self.config)
         place = loaded.place
         self.approver = PersonApprover(
             self.stores.approvals,
@@ -151,9 +158,15 @@ class App:
         self._guardrails = guardrail_chain(self.config)
         self.gateway = self._new_gateway()
         self.preflight = Preflight(catalog=self.catalog, listed=self.tools.wait_for_listing, config=self.config)
-        self._guard = ProgramGuard(self._guardrails)
-        self._program_skills = ProgramSkills(self.skills, self.preflight, self.sources, self._guard, self.sandbox)
+        self._skills = ProgramSkills(self.skills, self.preflight, self.sources, self.sandbox)
         self.executions = self._new_executions()
+        self.reruns = Reruns(
+            executions=self.executions,
+            journal=self.stores.journal,
+            effect_of=self.gateway.effect_of,
+            config=self.config,
+            sources=self.sources,
+        )
         self.exchanges = Exchanges(self.stores.thread, self.catalog, self.config)
         self.tracing = Tracing(self.config)
 
@@ -179,55 +192,54 @@ class App:
         )
 
     def _new_executions(self) -> ExecutionService:
-        runner = ExecutionRunner(
-            traced=lambda: self._traced.wait(),
-            check=self.preflight.check,
-            refusals=self.refusals.for_principal,
-            sandbox=self.sandbox,
-            host_api=self._host_api,
+        layers = ExecutionLayers(
+            [
+                # Outermost: the wait for a turn belongs to its span.
+                ExecutionTelemetry(self.metrics, self.sandbox, self._traced),
+                # At the end, before the answer: what it says of saved skills is part of that.
+                self._skills,
+                # Before the sources, which say whether the log may have the program.
+                self._session_logs,
+                FollowedPrograms(self.sources, self.workspace),
+                # It sees the plan of a dry run, and results as people read them.
+                GuardedPrograms(self._guardrails),
+                SearchedFiles(),
+                RerunRemarks(),
+                # Innermost: only the run itself sees the copy of a workspace.
+                DryRuns(self.stores.journal, self.workspace),
+                CountedUse(self.usage),
+            ]
+        )
+        services = ProgramServices(
             gateway=self.gateway,
-            guard=self._guard,
+            catalog=self.catalog,
+            listed=self.tools.wait_for_listing,
+            search=self.search.search,
+            skills=self._skills,
+            workflows=self.workflows,
             artifacts=self.artifacts,
-            usage=self.usage,
-            recorder=ExecutionRecorder(self.stores.journal, self.stores.audit, self.config),
+        )
+        programs = ProgramRuns(
+            sandbox=self.sandbox,
+            services=services,
+            layers=layers,
+            preflight=self.preflight,
+            refusals=self.refusals.for_principal,
             workspaces=self.workspace,
-            sources=self.sources,
-            session_logs=self._session_logs,
-            skills=self._program_skills,
+        )
+        runner = ExecutionRunner(
+            programs=programs,
+            direct_calls=DirectCallRuns(self.gateway, layers),
+            layers=layers,
+            artifacts=self.artifacts,
+            recorder=ExecutionRecorder(self.stores.journal, self.stores.audit, self.config),
             config=self.config,
         )
         return ExecutionService(
             runner=runner,
             artifacts=self.artifacts,
-            journal=self.stores.journal,
-            effect_of=self.gateway.effect_of,
             config=self.config,
-            sources=self.sources,
             is_cancel_requested=self.stores.cancel_requests.is_requested,
-            metrics=self.metrics,
-        )
-
-    def _host_api(self, execution: Execution) -> ProgramHostApi:
-        attachments = Attachments(
-            execution.execution_id,
-            execution.owner,
-            execution.shown,
-            limits=self.config.settings.limits,
-            artifacts=self.artifacts,
-            redactor=execution.context.redactor,
-            unsearched=PrivacySettings.of(self.config.settings).unsearched_files,
-            remarks=execution.calls.messages,
-        )
-        return ProgramHostApi(
-            execution=execution,
-            gateway=self.gateway,
-            listed=self.tools.wait_for_listing,
-            catalog=self.catalog,
-            skills=self._program_skills,
-            workflows=self.workflows,
-            search_tools=partial(self.search.search, execution.context),
-            attachments=attachments,
-            artifacts=self.artifacts,
         )
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NewType
 
@@ -32,6 +32,20 @@ class AnswerScope(StrEnum):
     SESSION = "session"  # calls of this tool in this session whose arguments fit the pattern
     ALWAYS = "always"  # every call that the rule allows, which is written into the configuration
     ARRIVED = "arrived"  # this call, which is not sent, since an earlier run's attempt arrived
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTexts:
+    """A program with what it imports."""
+
+    code: str = ""
+    """Empty for a call without a program."""
+    skills: Mapping[str, str] = field(default_factory=dict)
+    """The texts of the skills that it has imported, by their files: `skills/triage.py`."""
+
+    @property
+    def size(self) -> int:
+        return len(self.code) + sum(map(len, self.skills.values()))
 
 
 @dataclass(frozen=True, slots=True)

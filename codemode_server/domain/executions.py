@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
 from codemode_server.domain.ids import ExecutionId
@@ -88,6 +89,22 @@ class CallRecord:
     ended_at: float | None = None
     """The order of the answers: tasks of a program that runs again behave as before if its answers come in this
     order."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """The plan of a dry run, without secrets."""
+
+    lines: tuple[str, ...] = ()
+    """One line for each call."""
+    calls: tuple[dict[str, Any], ...] = ()
+    """The same for programs, with the whole arguments."""
+    unforeseen: tuple[str, ...] = ()
+    """Lines on the held-back calls whose results the program uses, and on those that a later read does not show."""
+    unstated: tuple[str, ...] = ()
+    """Captured tools that seem to read, of which nothing says so: `server.tool`, by raw names."""
+    captured: int = 0
+    """Number of the calls that may change something and were not sent."""
 
 
 SEED_BYTES = 32

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import mimetypes
 import re
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, Item, NotStored
-from codemode_server.features.privacy.settings import UnsearchedFiles
 from codemode_server.support.off_loop import run_sized
 from codemode_server.support.redaction import Redactor
 from codemode_server.support.tokens import estimate_tokens
 from codemode_server.upstreams.file_types import file_type
+
+if TYPE_CHECKING:
+    from codemode_server.executions.execution import Execution
 
 _MAX_FILES = 64
 """Maximum number of files that one program shows, including those that are only stored."""
@@ -48,18 +47,10 @@ class ShownFile:
 
 @dataclass(slots=True)
 class Attachments:
-    """Collects the files that one execution shows, in `files`."""
+    """Collects the files that one execution shows, in `Execution.shown`."""
 
-    execution_id: ExecutionId
-    owner: Owner
-    files: list[ShownFile]
-    limits: LimitSettings
+    execution: Execution
     artifacts: ArtifactStore
-    redactor: Redactor
-    unsearched: UnsearchedFiles = "show"
-    """The handling of files in which personal data can't be searched."""
-    remarks: list[str] = field(default_factory=list)
-    """Names those that are shown unsearched."""
     _bytes: int = 0
     _tokens: int = 0
     _count: int = 0
@@ -67,22 +58,24 @@ class Attachments:
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
         """Add a file; the text says to the program whether it is shown or only stored. Raises `MetaToolError` if there
         are too many, or it exceeds the budget and can't be stored."""
-        if len(self.files) >= _MAX_FILES:
+        files, redactor = self.execution.shown, self.execution.context.redactor
+        if len(files) >= _MAX_FILES:
             raise MetaToolError(f"show(): a program can show {_MAX_FILES} files; save more in /workspace")
-        title = self.redactor.line((name or "").replace("\\", "/").rpartition("/")[2], 120) or None
+        title = redactor.line((name or "").replace("\\", "/").rpartition("/")[2], 120) or None
         kind, checked_type = await run_sized(len(data) >= LARGE_BYTES, checked, data, mime_type, title)
-        data = await run_sized(len(data) >= LARGE_BYTES, self._redacted, data, kind)
-        if kind != "text" and self.unsearched == "refuse":
+        data = await run_sized(len(data) >= LARGE_BYTES, _redacted, redactor, data, kind)
+        unsearched = self.execution.unsearched_files
+        if kind != "text" and unsearched == "refuse":
             raise MetaToolError(
                 f"show(): {checked_type} can't be searched for personal data, so it is not shown (the user's setting "
                 "privacy.shown_files); show a text, or save it in /workspace"
             )
-        number = len(self.files) + 1
+        number = len(files) + 1
         is_within = self._fits(data, kind)
-        artifact, why = f"{self.execution_id}/{number}", ""
+        artifact, why = f"{self.execution.execution_id}/{number}", ""
         try:
             item = Item(artifact, "file", len(data), checked_type, title)
-            await run_sized(len(data) >= LARGE_BYTES, self.artifacts.keep, self.owner, item, data)
+            await run_sized(len(data) >= LARGE_BYTES, self.artifacts.keep, self.execution.owner, item, data)
         except NotStored as error:
             artifact, why = "", str(error)
         if not is_within and not artifact:
@@ -90,33 +83,37 @@ class Attachments:
                 f"show(): {len(data):,} bytes are past the budget (limits.shown_files, limits.shown_bytes, "
                 f"limits.output_tokens) and could not be stored for later: {why}; save it in /workspace"
             )
-        self.files.append(
+        files.append(
             ShownFile(
                 number, kind, checked_type, data if is_within else b"", len(data), title, is_within, artifact or None
             )
         )
-        if kind != "text" and self.unsearched == "mark":
-            self.remarks.append(f"shown file {number} ({checked_type}) was not searched for personal data")
+        if kind != "text" and unsearched == "mark":
+            self.execution.calls.messages.append(
+                f"shown file {number} ({checked_type}) was not searched for personal data"
+            )
         return "shown" if is_within else f"past the budget, stored as {artifact}"
-
-    def _redacted(self, data: bytes, kind: str) -> bytes:
-        if kind == "text":
-            return self.redactor.visible(data.decode()).encode()
-        return self.redactor.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _fits(self, data: bytes, kind: str) -> bool:
         """True if there is room for it in the answer; if so, the room is reserved."""
+        limits = self.execution.context.config.settings.limits
         size, tokens = 4 * -(-len(data) // 3), 0
         if kind == "text":
             size, tokens = len(data), estimate_tokens(data.decode())
         if (
-            self._count >= self.limits.shown_files
-            or self._bytes + size > self.limits.shown_bytes
-            or self._tokens + tokens > self.limits.output_tokens
+            self._count >= limits.shown_files
+            or self._bytes + size > limits.shown_bytes
+            or self._tokens + tokens > limits.output_tokens
         ):
             return False
         self._count, self._bytes, self._tokens = self._count + 1, self._bytes + size, self._tokens + tokens
         return True
+
+
+def _redacted(redactor: Redactor, data: bytes, kind: str) -> bytes:
+    if kind == "text":
+        return redactor.visible(data.decode()).encode()
+    return redactor.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def checked(data: bytes, claimed: str | None, name: str | None) -> tuple[_Kind, str]:

@@ -11,22 +11,23 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import anyio
 
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.config.live import Caller
 from codemode_server.config.settings import LimitSettings
-from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel, PlanReport, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.input_requests import Feature, InputRequest
 from codemode_server.domain.principals import Owner, Session
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.call_results import CallResults
+from codemode_server.executions.preflight.preflight import Checked
 from codemode_server.executions.scheduling import QueuePlace
-from codemode_server.features.dry_run.plan_report import PlanReport
 from codemode_server.sandbox.contract import Ending, Limits, Outcome
 from codemode_server.support.change_signal import ChangeSignal
 
@@ -92,20 +93,10 @@ class DirectCall:
     """Raw names; of a prompt, its name."""
     arguments: dict[str, JsonValue]
     is_prompt: bool = False
+    reply: JsonValue = None
+    """What the upstream answered, as guardrails leave it."""
     result: dict[str, JsonValue] = field(default_factory=dict)
     """As the upstream sent it, without secrets; empty until it is there, and if the call failed."""
-
-
-@dataclass(slots=True)
-class ExecutionSkills:
-    """The skills of one execution."""
-
-    saves: int = 0
-    """How often the program has tried to save one."""
-    saved: dict[str, str] = field(default_factory=dict)
-    """Those that it saved: name → a line for the model."""
-    loaded: dict[str, str] = field(default_factory=dict)
-    """The texts of those that it imported, by their files: `skills/triage.py`."""
 
 
 @dataclass(slots=True)
@@ -124,7 +115,10 @@ class Execution:
     """The model's description of the program; empty if it gives none."""
     repeat: Repeat = field(default_factory=Repeat.new)
     """The seed of the program's randomness."""
-    skills: ExecutionSkills = field(default_factory=ExecutionSkills)
+    imported: dict[str, str] = field(default_factory=dict)
+    """The texts of the skills that it imported, by their files: `skills/triage.py`."""
+    own: dict[type, Any] = field(default_factory=dict)
+    """State of layers."""
     is_recorded: bool = False
     """True if the journal was asked to record its start."""
     status: ExecutionStatus = ExecutionStatus.QUEUED
@@ -133,11 +127,17 @@ class Execution:
     """Updated while it is queued."""
     begun: anyio.Event = field(default_factory=anyio.Event)
     """Set when a sandbox begins to run it."""
+    workspace: Path | None = None
+    """The folder that it sees as /workspace, if not that of its principal."""
+    checked: Checked = field(default_factory=Checked)
+    """Result of the static check."""
     outcome: Outcome = field(default_factory=lambda: Outcome(Ending.DIED))
     level: IsolationLevel | None = None
     """None if it never ran in a sandbox."""
     warnings: list[str] = field(default_factory=list)
     """Doubts of the static check, a line each; the model gets them with the result."""
+    unsearched_files: Literal["show", "mark", "refuse"] = "show"
+    """The handling of shown files in which personal data can't be searched."""
     shown: list[ShownFile] = field(default_factory=list)
     """The files that it showed to the model, in order."""
     artifacts: dict[str, Item | str] = field(default_factory=dict)
@@ -146,6 +146,10 @@ class Execution:
     """The calls that wait for a person: their numbers (`seq`) → `server.tool`."""
     reported_waiting: frozenset[int] = frozenset()
     """Those of them that the host's last answer named."""
+    has_log: bool = False
+    """True if the log of its session is to have it, and below whether the session has read what the log must not have
+    yet."""
+    may_be_logged: bool = True
     is_suspended: bool = False
     """True if others run in its place."""
     is_detached: bool = False
@@ -160,6 +164,9 @@ class Execution:
     """Plan of a dry run, once it has ended."""
     resumed: anyio.Event = field(default_factory=anyio.Event)
     """Set when the host repeats the call that was answered with input requests."""
+    recorded_code: str | None = None
+    """Its program and its error as `state.payloads` lets them be recorded."""
+    recorded_error: str | None = None
     milliseconds: float = 0.0
     """From its request to its settlement, the wait for its turn included."""
     started_at: float = field(default_factory=time.time)
@@ -168,24 +175,26 @@ class Execution:
     changed: ChangeSignal = field(default_factory=ChangeSignal)
     """Notified when a call begins or ceases to wait for a person, and at the end."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    owner: Owner = field(init=False)
+    session: Session = field(init=False)
+    is_dry_run: bool = field(init=False)
+    """True if its calls that may change something are not sent."""
+    is_replay: bool = field(init=False)
+    """True if the journal answers all its calls."""
+
+    def __post_init__(self) -> None:
+        self.owner, self.session = self.context.owner, self.context.session
+        self.is_dry_run = self.calls.captured is not None
+        self.is_replay = self.calls.resumed is not None and self.calls.resumed.is_closed
 
     @property
     def pending_input(self) -> PendingInput | None:
         """Input requests of its upstreams, if they are sent as answers to the host's call."""
         return self.calls.host if isinstance(self.calls.host, PendingInput) else None
 
-    @property
-    def is_dry_run(self) -> bool:
-        """True if its calls that may change something are not sent."""
-        return self.calls.captured is not None
-
-    @property
-    def session(self) -> Session:
-        return self.context.session
-
-    @property
-    def owner(self) -> Owner:
-        return self.context.owner
+    def wait_in_queue(self, place: QueuePlace) -> None:
+        """It waits for its turn, at this place."""
+        self.phase, self.queue = Phase.QUEUED, place
 
     def record(self) -> ExecutionRecord:
         """Its record as of now."""

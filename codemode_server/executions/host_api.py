@@ -6,41 +6,72 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import anyio.to_thread
 
 from codemode_server.calls.gateway import Gateway
 from codemode_server.catalog.catalog import Catalog
+from codemode_server.config.live import Caller
 from codemode_server.domain.errors import ExecutionError, JournalUnavailable, UnknownTool
+from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.execution import Execution
-from codemode_server.features.skills.program_skills import ProgramSkills
-from codemode_server.features.workflows.compiling import Workflows
+from codemode_server.executions.layers import ExecutionLayers
 from codemode_server.sandbox.contract import ArgumentForms, Reply
 from codemode_server.search.results import SearchResults
 
-Search = Callable[[str, str, str | None, int, str | None], Awaitable[SearchResults]]
+Search = Callable[[Caller, str, str, str | None, int, str | None], Awaitable[SearchResults]]
 """Searches by query, detail level, server, limit and effect."""
+_MAX_IMPORTED = 100
+"""The texts of so many skills are held for questions about calls; a person is not shown the lines of more."""
 _MAX_MODULES = 30
 _MAX_MODULES_CHARACTERS = 64 * 1024
 """Total source code of the modules that are sent with a program; it requests all others."""
 
 
-@dataclass(slots=True, kw_only=True)
+class SkillModules(Protocol):
+    """The skills as programs import and save them."""
+
+    async def load(self, execution: Execution, path: tuple[str, ...]) -> dict[str, Any]:
+        """The answer to an import of `skills.<path>`. Raises `MetaToolError`."""
+
+    async def save(self, execution: Execution, name: str, text: str) -> str:
+        """Save a skill; gives a line for the program. Raises `MetaToolError`."""
+
+    def why_missing(self, owner: Owner, name: str) -> str:
+        """Says that there is no skill of a name; empty if there is one, or that is not known."""
+
+
+class WorkflowModules(Protocol):
+    """The workflows as programs import them."""
+
+    def names(self) -> list[str]: ...
+
+    def source(self, name: str) -> str:
+        """The text of its module. Raises `MetaToolError` if there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramServices:
+    """The parts of a product that programs use."""
+
+    gateway: Gateway
+    catalog: Callable[[], Catalog]
+    listed: Callable[[], Awaitable[None]]
+    search: Search
+    skills: SkillModules
+    workflows: WorkflowModules
+    artifacts: ArtifactStore
+
+
 class ProgramHostApi:
     """Implements `HostApi` for one execution: nothing that a program sends can name another."""
 
-    execution: Execution
-    gateway: Gateway
-    listed: Callable[[], Awaitable[None]]
-    catalog: Callable[[], Catalog]
-    skills: ProgramSkills
-    workflows: Workflows
-    search_tools: Search
-    attachments: Attachments
-    artifacts: ArtifactStore
+    def __init__(self, execution: Execution, services: ProgramServices, layers: ExecutionLayers) -> None:
+        self._execution, self._services, self._layers = execution, services, layers
+        self._attachments = Attachments(execution, services.artifacts)
 
     async def call(
         self,
@@ -52,40 +83,50 @@ class ProgramHostApi:
         forms: ArgumentForms = (),
     ) -> Reply:
         with _ending_without_record():
-            return await self.gateway.call(self.execution.calls, server, tool, arguments, raw=raw, forms=forms)
+            return await self._services.gateway.call(
+                self._execution.calls, server, tool, arguments, raw=raw, forms=forms
+            )
 
     async def read(self, server: str, uri: str, arguments: dict[str, Any]) -> Reply:
         with _ending_without_record():
-            return await self.gateway.read(self.execution.calls, server, uri, arguments)
+            return await self._services.gateway.read(self._execution.calls, server, uri, arguments)
 
     async def resources(self, server: str) -> list[Any]:
-        return [resource.as_json() for resource in self.catalog().server(server).resources.all]
+        return [resource.as_json() for resource in self._services.catalog().server(server).resources.all]
 
     async def load(self, module: str) -> dict[str, Any]:
-        await self.listed()
+        await self._services.listed()
         match module.split("."):
             case ["servers"]:
-                servers = self.catalog().servers
+                servers = self._services.catalog().servers
                 return _package([server.name for server in servers], "The upstream servers.")
             case ["servers", server_name]:
-                server = self.catalog().server(server_name)
+                server = self._services.catalog().server(server_name)
                 return _package(server.members, server.description)
             case ["servers", server_name, tool_name]:
-                server = self.catalog().server(server_name)
+                server = self._services.catalog().server(server_name)
                 return _module(server.source_of(tool_name) or server.tool(tool_name).stub.source)
             case ["skills", *path]:
-                return await self.skills.load(self.execution, tuple(path))
+                return await self._skill(tuple(path))
             case ["workflows"]:
-                return _package(self.workflows.names(), "Workflows, each a function.")
+                return _package(self._services.workflows.names(), "Workflows, each a function.")
             case ["workflows", name]:
-                return _module(self.workflows.source(name))
+                return _module(self._services.workflows.source(name))
             case _:
                 raise UnknownTool(
                     f"there is no module {module!r}; there are servers.<server>, skills.<name> and workflows.<name>"
                 )
 
+    async def _skill(self, path: tuple[str, ...]) -> dict[str, Any]:
+        answer = await self._services.skills.load(self._execution, path)
+        if "source" in answer:
+            answer["source"] = text = await self._layers.take_text(self._execution, answer["source"])
+            if len(self._execution.imported) < _MAX_IMPORTED:
+                self._execution.imported["/".join(("skills", *path)) + ".py"] = text
+        return answer
+
     async def save_skill(self, name: str, text: str) -> str:
-        return await self.skills.save(self.execution, name, text)
+        return await self._services.skills.save(self._execution, name, text)
 
     def modules(self, imports: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Answers of `load` for existing modules of servers and tools that are small: a program gets them with its code
@@ -94,7 +135,7 @@ class ProgramHostApi:
         room = _MAX_MODULES_CHARACTERS
         for module in islice(imports, _MAX_MODULES):
             _, server_name, *tool_name = module.split(".")
-            server = self.catalog().by_name.get(server_name)
+            server = self._services.catalog().by_name.get(server_name)
             if server is None:
                 continue
             description = {"kind": "package", "doc": server.description}
@@ -112,15 +153,17 @@ class ProgramHostApi:
     async def search(
         self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
     ) -> list[Any]:
-        return (await self.search_tools(query, detail_level, server, limit, effect)).as_json()
+        return (
+            await self._services.search(self._execution.context, query, detail_level, server, limit, effect)
+        ).as_json()
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
-        return await self.attachments.show(data, mime_type, name)
+        return await self._attachments.show(data, mime_type, name)
 
     async def artifact(self, name: str | None) -> Reply:
         if name is None:
-            return Reply([item.name for item in self.artifacts.items(self.execution.owner)])
-        return await anyio.to_thread.run_sync(self.artifacts.reply, self.execution.owner, name)
+            return Reply([item.name for item in self._services.artifacts.items(self._execution.owner)])
+        return await anyio.to_thread.run_sync(self._services.artifacts.reply, self._execution.owner, name)
 
 
 @contextmanager

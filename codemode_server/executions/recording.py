@@ -1,4 +1,4 @@
-"""Records executions: their spans, and their rows in the journal and the audit."""
+"""Records executions: their rows in the journal and the audit."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry.trace import Span
-
 from codemode_server.calls.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, AuditEvent, AuditEventKind
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.execution import Execution
-from codemode_server.features.dry_run.plan_report import PlanReport, plan_report
-from codemode_server.features.telemetry import spans
 from codemode_server.sandbox.contract import ProgramError
-from codemode_server.support.off_loop import run_large
-from codemode_server.support.redaction import Redactor, payload, recorded_text
+from codemode_server.support.redaction import Redactor, recorded_text
 
 if TYPE_CHECKING:
     from codemode_server.storage.sqlite_audit import SqliteAudit
@@ -32,70 +27,36 @@ class ExecutionRecorder:
     audit: SqliteAudit
     config: LiveConfig
 
-    async def begin(self, execution: Execution, span: Span, isolation_shortfall: str) -> None:
+    async def begin(self, execution: Execution) -> None:
         """Record the start; raises `JournalUnavailable` if that fails, and then the program must not run."""
         execution.is_recorded = True
         redactor = execution.context.redactor
-        code = None if execution.direct_call else code_as_configured(execution.code, self.config, redactor)
-        level = execution.level.value if execution.level else ""
-        spans.describe(
-            span,
-            "span",
-            codemode__execution_id=execution.execution_id,
-            codemode__isolation=level,
-            codemode__isolation_shortfall=isolation_shortfall or None,
-            langfuse__session__id=execution.session.session_id,
-            langfuse__user__id=execution.context.principal.principal_id,
-            session__id=execution.session.session_id,
-            user__id=execution.context.principal.principal_id,
-        )
-        spans.observe_input(span, code)
+        if not execution.direct_call:
+            execution.recorded_code = code_as_configured(execution.code, self.config, redactor)
         # First the audit, which only queues it: both rows are then written in one transaction.
         kind = AuditEventKind.EXECUTION_RESUMED if execution.is_rerun else AuditEventKind.EXECUTION_STARTED
         said = recorded_text(execution.description, redactor, MAX_ERROR_CHARACTERS)
         reason = said if said and self.config.payloads == "all" else None
-        self._append(kind, execution, payload=code, level=level, reason=reason)
+        level = execution.level.value if execution.level else ""
+        self._append(kind, execution, payload=execution.recorded_code, level=level, reason=reason)
         if execution.is_rerun:  # the journal has it
             return
         # Without what repeats it, a replay can't be resumed: then it would send what it has not sent.
-        is_replay = execution.calls.resumed is not None and execution.calls.resumed.is_closed
-        repeat = None if execution.direct_call or is_replay else execution.repeat
+        repeat = None if execution.direct_call or execution.is_replay else execution.repeat
         await self.journal.begin_execution(execution.record(), repeat=repeat)
 
-    async def plan(self, execution: Execution) -> PlanReport:
-        """Plan that a dry run recorded; raises `JournalUnavailable` if it can't be read."""
-        records = await self.journal.calls(execution.context.principal, execution.execution_id)
-        return await run_large(plan_report, records, execution.code, execution.context.redactor)
-
-    async def end(self, execution: Execution, span: Span) -> None:
+    async def end(self, execution: Execution) -> None:
         """Record the end; raises `JournalUnavailable` if that fails."""
-        outcome, calls = execution.outcome, execution.calls
-        error = self._error(outcome.error, execution) if outcome.error else None
+        error = self._error(execution.outcome.error, execution) if execution.outcome.error else None
         if execution.status is ExecutionStatus.CANCELLED:
             error = "cancelled"
-        spans.describe(
-            span,
-            "span",
-            codemode__status=execution.status.value,
-            codemode__calls=calls.started,
-            codemode__program_ms=outcome.program_ms,
-            codemode__upstream_ms=outcome.upstream_ms,
-            codemode__result_tokens=sum(report.result_tokens for report in calls.reports),
-        )
-        spans.observe_output(span, payload(outcome.value, self.config.payloads, execution.context.redactor))
-        if error is not None:
-            spans.fail(span, execution.status.value, error)
+        execution.recorded_error = error
         if execution.is_recorded:
             milliseconds, status = execution.milliseconds, execution.status
-            self._append(
-                AuditEventKind.EXECUTION_ENDED, execution, status=status.value, milliseconds=milliseconds, error=error
-            )
+            ended = AuditEventKind.EXECUTION_ENDED
+            self._append(ended, execution, status=status.value, milliseconds=milliseconds, error=error)
             await self.journal.end_execution(
-                execution.execution_id,
-                status,
-                error=error,
-                calls=calls.started,
-                milliseconds=milliseconds,
+                execution.execution_id, status, error=error, calls=execution.calls.started, milliseconds=milliseconds
             )
 
     def _append(self, kind: AuditEventKind, execution: Execution, **more: Any) -> None:

@@ -73,22 +73,19 @@ class Turns:
         self,
         owner: Owner,
         limits: LimitSettings,
-        *,
-        on_wait: Callable[[], None],
         on_place: Callable[[QueuePlace], None],
     ) -> AsyncIterator[None]:
-        """A place, waited for at most `limits.queue_seconds`; `on_place` is called when the place in the queue changes.
-        Raises `LimitExceeded` if there was none in time."""
+        """A place, waited for at most `limits.queue_seconds`; `on_place` is called with each place in the queue. Raises
+        `LimitExceeded` if there was none in time."""
         waiting = _Waiting(owner, limits, on_place)
         self._note_use(owner.session)
         self._queue.append(waiting)
         try:
-            self._report_places()
             self._give_places()
-            with anyio.move_on_after(limits.queue_seconds):
-                if not waiting.is_running:
-                    on_wait()
-                await waiting.started.wait()
+            if not waiting.is_running:
+                self._report_places()
+                with anyio.move_on_after(limits.queue_seconds):
+                    await waiting.started.wait()
             if not waiting.is_running:
                 raise self._refusal(waiting)
             yield
@@ -143,8 +140,9 @@ class Turns:
             self._of_principals += Counter()
         else:
             self._queue.remove(waiting)
-        self._report_places()
-        self._give_places()
+        if self._queue:
+            self._report_places()
+            self._give_places()
 
     def _may_start(self, waiting: _Waiting) -> bool:
         limits, session = waiting.limits, waiting.owner.session.session_id

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import anyio
 
@@ -17,27 +16,19 @@ from codemode_server.calls.events import CallApprovalRequested, CallApprovalSett
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.targets import title_of
 from codemode_server.config.live import Caller, LiveConfig
+from codemode_server.domain.approvals import ProgramTexts
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import JournalUnavailable, MetaToolError, SandboxUnavailable
-from codemode_server.domain.executions import ExecutionKind, ExecutionStatus, Repeat
+from codemode_server.domain.executions import ExecutionStatus, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.input_requests import NO_HOST_INPUT, HostInput
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.tools import Effect
 from codemode_server.executions.artifacts import ArtifactStore, NotStored
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.execution import DirectCall, Execution, limits_of, new_id
 from codemode_server.executions.host_waiting import Suspensions, WaitEnd, host_returns, wait_with_host
 from codemode_server.executions.runner import ExecutionRunner
-from codemode_server.features.approvals.question import ProgramTexts
-from codemode_server.features.data_flow.read_sources import ReadSources
-from codemode_server.features.resume.reopening import RecordedRun, plan_of, recorded, reopened, to_apply
-from codemode_server.features.resume.resumed_calls import ResumedCalls
-from codemode_server.features.telemetry.metrics import EXECUTION_SECONDS, EXECUTIONS, Metrics
 from codemode_server.support.background_tasks import OwnsTasks
-
-if TYPE_CHECKING:
-    from codemode_server.storage.sqlite_journal import SqliteJournal
 
 _CANCEL_SECONDS = 5.0
 """How long `cancel` waits for the end of a program."""
@@ -51,13 +42,8 @@ class ExecutionService(OwnsTasks):
 
     runner: ExecutionRunner
     artifacts: ArtifactStore
-    journal: SqliteJournal
-    effect_of: Callable[[str, str], Effect]
-    """The effect of a tool, by the raw names of server and tool."""
     config: LiveConfig
-    sources: ReadSources
     is_cancel_requested: Callable[[ExecutionId], bool]
-    metrics: Metrics
     _live: dict[ExecutionId, Execution] = field(default_factory=dict)
     _parked: dict[ExecutionId, Execution] = field(default_factory=dict)
     """Those whose hosts come back, also if they end before."""
@@ -79,7 +65,7 @@ class ExecutionService(OwnsTasks):
         upstreams ask. In a dry run, calls that may change something are not sent. `description` is what the model says
         about the program."""
         calls = ExecutionCalls(new_id(), context, host=host, captured=set() if is_dry_run else None)
-        return self._launch(self._execution(code, calls, timeout_s=timeout_s, description=description))
+        return self.launch(self.execution(code, calls, timeout_s=timeout_s, description=description))
 
     def start_call(
         self,
@@ -94,9 +80,9 @@ class ExecutionService(OwnsTasks):
         """Start one call of a tool, or get one prompt, by its raw names, without a program or a sandbox, and return at
         once."""
         calls = ExecutionCalls(new_id(), context, host=host)
-        return self._launch(self._execution("", calls, DirectCall(server, tool, arguments, is_prompt)))
+        return self.launch(self.execution("", calls, DirectCall(server, tool, arguments, is_prompt)))
 
-    def _execution(
+    def execution(
         self,
         code: str,
         calls: ExecutionCalls,
@@ -106,107 +92,38 @@ class ExecutionService(OwnsTasks):
         repeat: Repeat | None = None,
         description: str = "",
     ) -> Execution:
+        """An execution that `launch` starts; `repeat` is that of a program that ran before."""
         limits, results = limits_of(self.config.settings.limits, timeout_s), CallResults(self.artifacts)
         repeat = repeat or Repeat.new()
         return Execution(calls.execution_id, code, calls.context, limits, calls, results, call, description, repeat)
 
-    def _launch(self, execution: Execution) -> Execution:
+    def launch(self, execution: Execution) -> Execution:
+        """Start an execution and return at once."""
         if self._tasks is None:
             raise SandboxUnavailable("codemode-server is shutting down")
         self._live[execution.execution_id] = execution
-        self._tasks.start_soon(self._run, execution, name=execution.execution_id)
-        self._tasks.start_soon(self._cancel_on_request, execution)
+        self._tasks.start_soon(self.runner.run, execution, name=execution.execution_id)
+        self._tasks.start_soon(self._follow, execution)
         return execution
 
-    async def _cancel_on_request(self, execution: Execution) -> None:
-        """Cancel a live execution once another process asks for it, as the pages do."""
-        while not execution.done.is_set():
-            with anyio.move_on_after(_LOOK_SECONDS):
-                await execution.done.wait()
-            with suppress(JournalUnavailable):  # what the program does next will say so
-                if not execution.done.is_set() and self.is_cancel_requested(execution.execution_id):
-                    await self.cancel(execution.execution_id)
-                    return
+    async def _follow(self, execution: Execution) -> None:
+        """Cancel an execution once another process asks for it, as the pages do; it is live until it is done."""
+        try:
+            while not execution.done.is_set():
+                with anyio.move_on_after(_LOOK_SECONDS):
+                    await execution.done.wait()
+                with suppress(JournalUnavailable):  # what the program does next will say so
+                    if not execution.done.is_set() and self.is_cancel_requested(execution.execution_id):
+                        execution.scope.cancel()
+        finally:
+            self._live.pop(execution.execution_id, None)
 
-    async def resume(
-        self,
-        execution_id: ExecutionId,
-        context: Caller,
-        *,
-        timeout_s: float | None = None,
-        host: HostInput = NO_HOST_INPUT,
-    ) -> Execution:
-        """Go on with an execution that waits or did not come to its end: the live one, or one whose program runs again
-        with the recorded answers to its calls. One that was detached and has ended meanwhile is returned once.
-        `timeout_s`: as for `start`, of a program that runs again. Raises `MetaToolError` if it can't be resumed, or has
-        a time limit already."""
-        live = self._live.get(execution_id) or self._suspensions.take_ended(execution_id, context.principal)
-        if live is not None and live.context.principal == context.principal:
-            if timeout_s is not None and not live.done.is_set():
-                raise MetaToolError(
-                    f"{execution_id} goes on within the time that it began with; resume it without 'timeout'"
-                )
-            self.sources.share(execution_id, live.context, context)
-            if live.done.is_set():
-                self.sources.end_sharing(execution_id)
-            live.is_detached = False
-            live.resumed.set()
-            return live
-        settings = self.config.settings
-        past = await recorded(self.journal, context.principal, execution_id)
-        await self._take_over(past, context)
-        has_value = self.artifacts.has(context.owner, execution_id)
-        past = await reopened(self.journal, past, context.session, has_value=has_value)
-        calls = ExecutionCalls(execution_id, context, host=host)
-        unknown, redact = settings.approvals.unknown, self.config.redactor.text
-        has_failed = past.record.status in (ExecutionStatus.FAILED, ExecutionStatus.LIMITED)
-        calls.resumed = ResumedCalls(
-            past.calls, effect_of=self.effect_of, unknown=unknown, has_failed=has_failed, redact=redact
-        )
-        execution = self._new_rerun(past, calls, timeout_s)
-        execution.is_rerun = execution.is_recorded = True  # so its end is recorded even if it never begins
-        if (planned := past.record.applies) is not None:
-            records = await self.journal.calls(context.principal, planned)
-            execution.applies, calls.plan = planned, await plan_of(planned, records, self.config)
-        return self._launch(execution)
-
-    async def apply(
-        self,
-        execution_id: ExecutionId,
-        context: Caller,
-        *,
-        timeout_s: float | None = None,
-        host: HostInput = NO_HOST_INPUT,
-    ) -> Execution:
-        """Start to run the program of a dry run for real, in an execution of its own; a call that differs from the plan
-        waits for a person. `timeout_s`: as for `start`. Raises `MetaToolError` if there is no such dry run, or it can't
-        be applied."""
-        past = await to_apply(self.journal, context.principal, execution_id)
-        await self._take_over(past, context)
-        calls = ExecutionCalls(new_id(), context, host=host)
-        calls.plan = await plan_of(execution_id, past.calls, self.config)
-        execution = self._new_rerun(past, calls, timeout_s)
-        execution.applies = execution_id
-        return self._launch(execution)
-
-    async def _take_over(self, past: RecordedRun, context: Caller) -> None:
-        """The session of `context` gets a program, which may hold all that the session of its earlier run had read."""
-        has_read = any(it.outcome is not None and it.outcome.status is CallStatus.SUCCEEDED for it in past.calls)
-        await self.sources.take_over_session(context, past.record.session, has_read=has_read)
-
-    def _new_rerun(self, past: RecordedRun, calls: ExecutionCalls, timeout_s: float | None = None) -> Execution:
-        """An execution of a recorded program, with the same randomness."""
-        description = past.record.description or ""
-        return self._execution(past.code, calls, timeout_s=timeout_s, repeat=past.repeat, description=description)
-
-    async def replay(self, execution_id: ExecutionId, context: Caller) -> Execution:
-        """Start to run the program of a recorded execution in an execution of its own, in which the journal answers
-        every call and nothing is sent. Raises `MetaToolError` if there is none with a program (any more)."""
-        past = await recorded(self.journal, context.principal, execution_id)
-        await self._take_over(past, context)
-        calls = ExecutionCalls(new_id(), context)
-        calls.resumed = ResumedCalls(past.calls, effect_of=self.effect_of, unknown="fail", is_closed=True)
-        return self._launch(self._new_rerun(past, calls))
+    def live(self, execution_id: ExecutionId, principal: Principal) -> Execution | None:
+        """The live execution of a principal, or one that was detached and has ended meanwhile, which is given once."""
+        execution = self._live.get(execution_id)
+        if execution is None or execution.done.is_set():
+            execution = self._suspensions.take_ended(execution_id, principal)
+        return execution if execution is not None and execution.context.principal == principal else None
 
     def detach(self, execution: Execution) -> None:
         """Let an execution that waits for a person go on without its host; `resume` comes back to it."""
@@ -246,7 +163,8 @@ class ExecutionService(OwnsTasks):
 
     async def cancel(self, execution_id: ExecutionId) -> None:
         """End a program and its calls in flight, and wait a bounded time until it is settled; else do nothing."""
-        if (execution := self._live.get(execution_id)) is not None:
+        execution = self._live.get(execution_id)
+        if execution is not None and not execution.done.is_set():
             execution.scope.cancel()
             with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCEL_SECONDS):
                 await execution.done.wait()
@@ -254,7 +172,7 @@ class ExecutionService(OwnsTasks):
     def texts_of(self, execution_id: ExecutionId) -> ProgramTexts:
         """The program of a live execution with the skills that it has imported; empty if there is none."""
         execution = self._live.get(execution_id)
-        return ProgramTexts() if execution is None else ProgramTexts(execution.code, dict(execution.skills.loaded))
+        return ProgramTexts() if execution is None else ProgramTexts(execution.code, dict(execution.imported))
 
     def take_call_event(self, event: CallEvent) -> None:
         """Subscriber of the gateway: notes what calls of live executions wait for and were answered."""
@@ -281,21 +199,6 @@ class ExecutionService(OwnsTasks):
             execution.status = ExecutionStatus.WAITING if execution.awaited else ExecutionStatus.RUNNING
             self.runner.note_status(execution)
         execution.changed.notify()
-
-    async def _run(self, execution: Execution) -> None:
-        """One execution from its turn to its settlement."""
-        try:
-            await self.runner.run(execution)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await execution.results.drop()
-            self.sources.end_sharing(execution.execution_id)
-            self._live.pop(execution.execution_id)
-            execution.done.set()
-            execution.changed.notify()
-            kind = ExecutionKind.DIRECT_CALL if execution.direct_call else ExecutionKind.PROGRAM
-            self.metrics.count(EXECUTIONS, kind.value, execution.status.value)
-            self.metrics.count(EXECUTION_SECONDS, kind.value, amount=execution.milliseconds / 1e3)
 
 
 async def _write_results(execution: Execution) -> None:

@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from codemode_server.calls.policy.refusals import Refusals
     from codemode_server.catalog.catalog import Catalog
     from codemode_server.config.live import Caller, LiveConfig
-    from codemode_server.domain.input_requests import Feature
+    from codemode_server.domain.ids import ExecutionId
+    from codemode_server.domain.input_requests import Feature, HostInput
     from codemode_server.domain.principals import Owner, Principal
     from codemode_server.domain.skills import Skill
     from codemode_server.executions.artifacts import ArtifactStore
+    from codemode_server.executions.execution import Execution
     from codemode_server.executions.service import ExecutionService
     from codemode_server.executions.workspace import Workspace
     from codemode_server.mcp_server.host_requests import HostRequests
@@ -55,6 +57,8 @@ class Product(Protocol):
     def privacy(self) -> Privacy: ...
     @property
     def exchanges(self) -> Exchanges: ...
+    @property
+    def reruns(self) -> Reruns: ...
     @property
     def direct_tools(self) -> DirectTools | None:
         """None if the configuration offers the host no tool of a server."""
@@ -113,6 +117,21 @@ class Sources(Protocol):
 class Privacy(Protocol):
     async def refresh(self, principal: Principal) -> None:
         """Have the redactor of a principal know what other products have found."""
+
+
+class Reruns(Protocol):
+    """Both are given a limit of time as `ExecutionService.start` is, and raise `MetaToolError` if the program can't run
+    again."""
+
+    async def resume(
+        self, execution_id: ExecutionId, context: Caller, timeout_s: float | None, host: HostInput, /
+    ) -> Execution:
+        """Go on with an execution that waits or did not end."""
+
+    async def apply(
+        self, execution_id: ExecutionId, context: Caller, timeout_s: float | None, host: HostInput, /
+    ) -> Execution:
+        """Run the program of a dry run for real."""
 
 
 class Exchanges(Protocol):

@@ -25,14 +25,14 @@ from codemode_server.config.loading import load_place
 from codemode_server.domain.approvals import REFUSED_SECONDS, AnswerScope, Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, PlanReport
 from codemode_server.domain.history import ApprovalWait, CallRetry, CallSummary, HistoryPage, HistoryQuery
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.savings import TokenUsage
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.features.approvals.approved_rules import write_rule
 from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals, SqliteCancelRequests
-from codemode_server.features.dry_run.plan_report import PlanReport, plan_report
+from codemode_server.features.dry_run.plan_report import plan_report
 from codemode_server.features.savings.sqlite_savings import SqliteSavings
 from codemode_server.startup.last_run import state_folder
 from codemode_server.storage.database import FILE_NAME, Database, unavailable

@@ -65,7 +65,7 @@ async def ended(execution: Execution) -> Execution:
 @pytest.mark.parametrize("is_tainted", [True, False])
 async def test_a_session_that_resumes_a_running_program_gets_what_that_reads(it: Person, *, is_tainted: bool) -> None:
     running = it.start(it.code(WAITING + READ + "str(data)", is_tainted=is_tainted))
-    resumed = await it.app.executions.resume(running.execution_id, it.context("two"))
+    resumed = await it.app.reruns.resume(running.execution_id, it.context("two"))
     await it.value(GO, "two")
     await ended(resumed)
     assert resumed.outcome.value, resumed.outcome
@@ -96,7 +96,7 @@ async def test_a_program_that_another_session_gets_carries_what_its_session_had_
 
 
 async def _again(it: Person, first: Execution, way: str, context: Caller | None = None) -> Execution:
-    service = it.app.executions
+    service = it.app.reruns
     again = service.resume if way == "resumed" else service.apply
     return await again(first.execution_id, context or it.context("two"))
 

@@ -13,7 +13,7 @@ from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import UpstreamState
-from codemode_server.executions.runner import refutes
+from codemode_server.executions.programs import refutes
 
 from .kit import GITHUB, TEXT, checked, errors, lines, listing, tool, warnings
 

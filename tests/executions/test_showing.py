@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
-from codemode_server.config.settings import LimitSettings
+from codemode_server.calls.execution_calls import ExecutionCalls
+from codemode_server.config.live import Caller, LiveConfig
+from codemode_server.config.settings import LimitSettings, Settings
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments, ShownFile, checked
+from codemode_server.executions.call_results import CallResults
+from codemode_server.executions.execution import Execution
+from codemode_server.sandbox.contract import Limits
 from codemode_server.support.redaction import Redactor
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
@@ -49,14 +54,11 @@ def test_bytes_are_what_they_begin_with_whatever_is_said_of_them(
 
 
 def showing(folder: Path, kept_bytes: int = 10**6, **limits: Any) -> tuple[Attachments, list[ShownFile], ArtifactStore]:
-    files: list[ShownFile] = []
     kept = ArtifactStore(folder / "kept", lambda: kept_bytes, lambda: kept_bytes)
-    made = LimitSettings(**limits)
-    return (
-        Attachments(ExecutionId("x1"), ADA, files, limits=made, artifacts=kept, redactor=Redactor([SECRET])),
-        files,
-        kept,
-    )
+    config = LiveConfig(Settings(limits=LimitSettings(**limits)), Redactor([SECRET]))
+    calls = ExecutionCalls(ExecutionId("x1"), Caller(ADA.principal, ADA.session, config))
+    execution = Execution(calls.execution_id, "", calls.context, Limits(), calls, CallResults(kept))
+    return Attachments(execution, kept), execution.shown, kept
 
 
 async def test_what_is_shown_is_kept_too_so_that_its_address_can_be_read(tmp_path: Path) -> None:

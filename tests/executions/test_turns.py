@@ -34,9 +34,7 @@ class Programs:
     async def run(self, name: str, session: Owner) -> None:
         self._ends[name] = anyio.Event()
         try:
-            async with self.turns.turn(
-                session, self.limits, on_wait=lambda: None, on_place=lambda place: self.places.update({name: place})
-            ):
+            async with self.turns.turn(session, self.limits, lambda place: self.places.update({name: place})):
                 self.running.append(name)
                 await self._ends[name].wait()
                 self.running.remove(name)

@@ -22,13 +22,21 @@ from codemode_server.calls.arguments import result_problem
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.targets import CallTarget, ToolTarget
 from codemode_server.config.live import Caller, LiveConfig
-from codemode_server.domain.approvals import NOBODY, AnswerScope, Approval, ApprovalAnswer, ApprovalId, Question
+from codemode_server.domain.approvals import (
+    NOBODY,
+    AnswerScope,
+    Approval,
+    ApprovalAnswer,
+    ApprovalId,
+    ProgramTexts,
+    Question,
+)
 from codemode_server.domain.calls import Allow, ApprovalDecision, Ask, CallOutcome, CallStatus, Deny, Recorded, ToolCall
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.features.approvals.message import commands_of
 from codemode_server.features.approvals.patterns import covers, spelling_of
-from codemode_server.features.approvals.question import ProgramTexts, definition_digest, done_so_far, question_of
+from codemode_server.features.approvals.question import definition_digest, done_so_far, question_of
 from codemode_server.support.off_loop import is_large, run_sized
 from codemode_server.support.text import clean_line
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 
 from codemode_server.calls.arguments import declared_form
@@ -16,7 +16,7 @@ from codemode_server.calls.execution_calls import CallReport, ExecutionCalls
 from codemode_server.calls.targets import CallTarget, ToolTarget, title_of
 from codemode_server.catalog.nearest_names import is_reading_name, object_words
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.approvals import Question
+from codemode_server.domain.approvals import ProgramTexts, Question
 from codemode_server.domain.calls import Ask, ToolCall
 from codemode_server.domain.definitions import canonical_text, digest_of
 from codemode_server.domain.ids import JsonValue
@@ -25,21 +25,6 @@ from codemode_server.executions.preflight.reading import Reading, read
 from codemode_server.features.approvals.message import MAX_PATTERN_CHARACTERS, pattern_text, value_text
 from codemode_server.features.approvals.patterns import always_rule, default_pattern
 from codemode_server.support.text import escaped, first_lines
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramTexts:
-    """A program with what it imports."""
-
-    code: str = ""
-    """Empty for a call without a program."""
-    skills: Mapping[str, str] = field(default_factory=dict)
-    """The texts of the skills that it has imported, by their files: `skills/triage.py`."""
-
-    @property
-    def size(self) -> int:
-        return len(self.code) + sum(map(len, self.skills.values()))
-
 
 MAX_LINES = 4
 MAX_READS = 2

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
 import anyio
 
 from codemode_server.calls.gateway import Gateway
 from codemode_server.domain.errors import CallError, LimitExceeded, ToolFailed
 from codemode_server.domain.ids import JsonValue
-from codemode_server.executions.execution import DirectCall, Execution
-from codemode_server.features.guardrails.guarded_programs import ProgramGuard
+from codemode_server.executions.execution import DirectCall, Execution, Phase
+from codemode_server.executions.layers import ExecutionLayers
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, Outcome, ProgramError, Reply
 from codemode_server.support.json_values import size_as_json
@@ -20,30 +21,44 @@ from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams.results import to_reply
 
 
-async def run_direct_call(execution: Execution, gateway: Gateway, guard: ProgramGuard) -> Outcome:
-    """Call the tool; the result as the upstream sent it is in `execution.direct_call`, and its value, as a program
-    would get it, in the outcome. Raises `LimitExceeded` if a limit ended the call; `ExecutionError`,
-    `JournalUnavailable` as for the calls of programs."""
-    call, limits = execution.direct_call, execution.limits
-    assert call is not None  # noqa: S101 - the service calls this for executions with one
-    if await run_sized(is_large(call.arguments), size_as_json, call.arguments) > limits.call_bytes:
-        raise _too_large("the call's arguments are", limits.call_bytes)
-    try:
-        with anyio.fail_after(limits.upstream_seconds) as timer:
-            _pause_for_host(execution, timer)
-            ask = gateway.get_prompt if call.is_prompt else gateway.call_direct
-            reply = await ask(execution.calls, call.server, call.tool, call.arguments)
-            reply = replace(reply, value=await guard.direct_result(execution, reply.value))
-    except TimeoutError:
-        raise LimitExceeded(
-            f"the call took more than {limits.upstream_seconds:g} s (the user can raise limits.upstream_seconds)",
-            setting="limits.upstream_seconds",
-        ) from None
-    except CallError as error:
-        return _failure(error)
-    if execution.calls.reports[-1].result_bytes > limits.call_bytes:
-        raise _too_large("the call's result is", limits.call_bytes)
-    return await run_sized(is_large(reply.value), _outcome, call, reply, execution.context.redactor)
+@dataclass(frozen=True, slots=True)
+class DirectCallRuns:
+    """Runs the executions without a program."""
+
+    gateway: Gateway
+    layers: ExecutionLayers
+
+    async def prepare(self, execution: Execution) -> None:
+        """Nothing is checked before its start is recorded."""
+
+    async def run(self, execution: Execution) -> Outcome:
+        """Call the tool; the result as the upstream sent it is in `execution.direct_call`, and its value, as a program
+        would get it, in the outcome. Raises `LimitExceeded` if a limit ended the call; `ExecutionError`,
+        `JournalUnavailable` as for the calls of programs."""
+        execution.phase = Phase.RUNNING
+        execution.begun.set()
+        call, limits = execution.direct_call, execution.limits
+        assert call is not None  # noqa: S101 - the runner calls this for executions with one
+        if await run_sized(is_large(call.arguments), size_as_json, call.arguments) > limits.call_bytes:
+            raise _too_large("the call's arguments are", limits.call_bytes)
+        try:
+            with anyio.fail_after(limits.upstream_seconds) as timer:
+                _pause_for_host(execution, timer)
+                ask = self.gateway.get_prompt if call.is_prompt else self.gateway.call_direct
+                async with AsyncExitStack() as stack:
+                    await self.layers.around_run(execution, stack)
+                    reply = await ask(execution.calls, call.server, call.tool, call.arguments)
+                    call.reply = reply.value
+        except TimeoutError:
+            raise LimitExceeded(
+                f"the call took more than {limits.upstream_seconds:g} s (the user can raise limits.upstream_seconds)",
+                setting="limits.upstream_seconds",
+            ) from None
+        except CallError as error:
+            return _failure(error)
+        if execution.calls.reports[-1].result_bytes > limits.call_bytes:
+            raise _too_large("the call's result is", limits.call_bytes)
+        return await run_sized(is_large(call.reply), _outcome, call, execution.context.redactor)
 
 
 def _pause_for_host(execution: Execution, timer: anyio.CancelScope) -> None:
@@ -59,10 +74,10 @@ def _pause_for_host(execution: Execution, timer: anyio.CancelScope) -> None:
     host_wait.on_change = change
 
 
-def _outcome(call: DirectCall, reply: Reply, redactor: Redactor) -> Outcome:
-    call.result = reply.value if isinstance(reply.value, dict) else {}
+def _outcome(call: DirectCall, redactor: Redactor) -> Outcome:
+    call.result = call.reply if isinstance(call.reply, dict) else {}
     try:
-        value = _value(to_reply(reply.value, redactor=redactor))
+        value = _value(to_reply(call.reply, redactor=redactor))
     except CallError as error:  # the result says that it is an error
         return _failure(error)
     return Outcome(Ending.RETURNED, value=value, value_form="json")

@@ -6,11 +6,11 @@ import ast
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from codemode_server.domain.calls import CallStatus
-from codemode_server.domain.executions import CallRecord
+from codemode_server.domain.executions import CallRecord, PlanReport
 from codemode_server.executions.preflight.reading import Reading, read
 from codemode_server.features.dry_run.placeholders import text_without_numbers, without_numbers
 from codemode_server.features.dry_run.plan import PlannedCall, planned_calls
@@ -25,22 +25,6 @@ _MAX_NAMES = 20
 _MAX_LINE = 500
 _MAX_REASON = 160
 _MAX_HELD = 5
-
-
-@dataclass(frozen=True, slots=True)
-class PlanReport:
-    """A plan without secrets."""
-
-    lines: tuple[str, ...] = ()
-    """One line for each call."""
-    calls: tuple[dict[str, Any], ...] = ()
-    """The same for programs, with the whole arguments."""
-    unforeseen: tuple[str, ...] = ()
-    """Lines on the held-back calls whose results the program uses, and on those that a later read does not show."""
-    unstated: tuple[str, ...] = ()
-    """Captured tools that seem to read, of which nothing says so: `server.tool`, by raw names."""
-    captured: int = 0
-    """Number of the calls that may change something and were not sent."""
 
 
 def plan_report(records: Sequence[CallRecord], code: str, redactor: Redactor) -> PlanReport:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.executions import ExecutionStatus, PlanReport
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.execution import Execution
-from codemode_server.features.dry_run.plan_report import PlanReport
 from codemode_server.support.redaction import Redactor
 from codemode_server.support.text import clean_line, counted, first_lines
 

@@ -1,29 +1,44 @@
-"""Passes programs and their results through the guardrails, for the runner.
+"""Passes programs, the skills that they import and their results through the guardrails.
 
 A result is withheld before anything of it is stored, so that no later program can read it.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from codemode_server.domain.calls import Deny
 from codemode_server.domain.errors import MetaToolError, ResultWithheld
-from codemode_server.domain.ids import JsonValue
-from codemode_server.executions.execution import Execution
-from codemode_server.features.dry_run.plan_report import PlanReport
+from codemode_server.domain.executions import PlanReport
+from codemode_server.executions.execution import DirectCall, Execution
+from codemode_server.executions.layers import ExecutionLayer
 from codemode_server.features.guardrails.chain import GuardrailChain
 from codemode_server.features.guardrails.guardrail import GuardedProgram, ProgramResult
 from codemode_server.sandbox.contract import Ending, Outcome, ProgramError
 
 
-@dataclass(slots=True)
-class ProgramGuard:
+@dataclass(frozen=True, slots=True)
+class GuardedPrograms(ExecutionLayer):
     """Asks the guardrails about programs and results."""
 
     chain: GuardrailChain
 
-    async def before(self, execution: Execution) -> Outcome | None:
+    def is_for(self, execution: Execution) -> bool:
+        return bool(self.chain.guardrails)
+
+    @asynccontextmanager
+    async def around_run(self, execution: Execution) -> AsyncIterator[None]:
+        yield
+        if execution.direct_call is not None:
+            await self._guard_result(execution, execution.direct_call)
+            return
+        execution.outcome = await self._after(execution, execution.outcome)
+        if execution.plan is not None:
+            execution.plan = await self._plan(execution, execution.plan)
+
+    async def prepare(self, execution: Execution) -> Outcome | None:
         """Give the execution the code that the guardrails leave; the outcome if they block it."""
         found = await self.chain.before_program(_program(execution))
         if isinstance(found.decision, Deny):
@@ -32,7 +47,7 @@ class ProgramGuard:
         execution.warnings += [f"the program was {change}" for change in found.changes]
         return None
 
-    async def imported(self, execution: Execution, text: str) -> str:
+    async def take_text(self, execution: Execution, text: str) -> str:
         """The text of a skill that a program imports, as the guardrails leave it: it is code as the program's own.
         Raises `MetaToolError` if they block it."""
         found = await self.chain.before_program(replace(_program(execution), code=text))
@@ -41,7 +56,7 @@ class ProgramGuard:
         execution.calls.question = found.decision or execution.calls.question
         return found.value
 
-    async def after(self, execution: Execution, outcome: Outcome) -> Outcome:
+    async def _after(self, execution: Execution, outcome: Outcome) -> Outcome:
         """The outcome that the model and the stores get."""
         error = outcome.error
         texts = (error.message, error.traceback, error.hint) if error is not None else ()
@@ -63,7 +78,7 @@ class ProgramGuard:
             outcome, value=after.value, value_form=form, stdout=after.stdout, stderr=after.stderr, error=error
         )
 
-    async def plan(self, execution: Execution, plan: PlanReport) -> PlanReport:
+    async def _plan(self, execution: Execution, plan: PlanReport) -> PlanReport:
         """The plan of a dry run as the model and the stores get it: arguments may hold what the program has read."""
         if not plan.lines:
             return plan
@@ -80,14 +95,14 @@ class ProgramGuard:
                 return replace(plan, lines=tuple(lines), calls=tuple(it for it in calls if isinstance(it, dict)))
         return replace(plan, lines=(), calls=())
 
-    async def direct_result(self, execution: Execution, result: JsonValue) -> JsonValue:
+    async def _guard_result(self, execution: Execution, call: DirectCall) -> None:
         """The result of a direct call that the host gets. Raises `ResultWithheld` if a guardrail blocks it."""
-        found = await self.chain.on_result(_program(execution), ProgramResult(result))
+        found = await self.chain.on_result(_program(execution), ProgramResult(call.reply))
         if isinstance(found.decision, Deny):
             raise ResultWithheld(f"the tool was called, and its result is withheld: {found.decision.reason}")
         if found.changes and not isinstance(found.value.value, dict):
             raise ResultWithheld("the tool was called, and its result is withheld: a guardrail made it unreadable")
-        return found.value.value
+        call.reply = found.value.value
 
 
 def _program(execution: Execution) -> GuardedProgram:

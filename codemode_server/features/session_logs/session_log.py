@@ -10,6 +10,7 @@ restricts is no longer logged.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -19,8 +20,8 @@ import stat
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,8 +34,8 @@ from codemode_server.domain.executions import MAX_DESCRIPTION_CHARACTERS
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.execution import Execution
+from codemode_server.executions.layers import ExecutionLayer
 from codemode_server.executions.workspace import SESSIONS, STATE, Workspace
-from codemode_server.features.data_flow.read_sources import ReadSources
 from codemode_server.sandbox.contract import Outcome
 from codemode_server.support.background_tasks import OwnsTasks
 from codemode_server.support.off_loop import LARGE_BYTES, is_large, run_sized
@@ -126,7 +127,7 @@ _MAX_LOGS = 100
 """Sessions whose tasks are held in memory; the log of one that is idle for longer begins anew."""
 _FLUSH_SECONDS = 2.0
 _BEGIN_DELAY_SECONDS = 0.05
-"""How long the beginning of a program waits for its end: of a short one, the log is written once."""
+"""A program that runs for longer is logged before it ends."""
 
 
 Task = dict[str, str]
@@ -161,12 +162,11 @@ class _Log:
 
 
 @dataclass
-class SessionLogs(OwnsTasks):
+class SessionLogs(OwnsTasks, ExecutionLayer):
     """The logs of all live sessions; writes them in threads, one write to a log at a time."""
 
     workspaces: Callable[[Principal], Workspace]
     config: LiveConfig
-    sources: ReadSources
     _run_id: str = field(default_factory=lambda: secrets.token_hex(4))
     """Tells the daily log of this product from those of others, and of its own earlier runs."""
     _logs: OrderedDict[tuple[Principal, str], _Log] = field(default_factory=OrderedDict)
@@ -174,31 +174,35 @@ class SessionLogs(OwnsTasks):
     _failed: bool = False
     """True if the last write failed, which is logged once."""
 
-    def is_logged(self, execution: Execution) -> bool:
-        """True if the log may contain the program now; what its session reads later may change that."""
-        is_replay = execution.calls.resumed is not None and execution.calls.resumed.is_closed
-        is_real = not is_replay and not execution.is_dry_run and not execution.direct_call
-        return (
-            self.config.settings.state.session_days > 0
-            and is_real
-            and not self.sources.is_restricted(execution.context)
-        )
+    def is_for(self, execution: Execution) -> bool:
+        is_real = not (execution.direct_call or execution.is_dry_run or execution.is_replay)
+        return is_real and self.config.settings.state.session_days > 0
 
-    def begin(self, execution: Execution) -> None:
-        """A program begins. Where `permissions.flows` applies, the log has it once it has ended, since it may read
-        something that the log must not have."""
-        if not self.sources.has_rules and self.is_logged(execution):
-            self._put(execution, _task(execution, execution.context.redactor), _BEGIN_DELAY_SECONDS)
+    @asynccontextmanager
+    async def around_run(self, execution: Execution) -> AsyncIterator[None]:
+        """The program finds what is logged so far; if it runs for long, it is logged before it ends."""
+        execution.has_log = True
+        key = execution.context.principal, self._log_name(execution)
+        if (log := self._logs.get(key)) is not None and log.written != log.version:
+            await self._write(key[0], log)
+        beginning = asyncio.get_running_loop().call_later(_BEGIN_DELAY_SECONDS, self._note_running, execution)
+        try:
+            yield
+        finally:
+            beginning.cancel()
 
-    async def end(self, execution: Execution) -> None:
-        """A program has its final status, and its outcome is what the host gets."""
+    def _note_running(self, execution: Execution) -> None:
+        if execution.may_be_logged:
+            self._put(execution, _task(execution, execution.context.redactor))
+
+    async def after(self, execution: Execution) -> None:
+        """The program has its final status, and its outcome is what the host got."""
         outcome, redactor = execution.outcome, execution.context.redactor
-        if not execution.begun.is_set() or not self.is_logged(execution):
-            return
-        is_long = len(outcome.stdout) > LARGE_BYTES or is_large(outcome.value)
-        self._put(execution, await run_sized(is_long, _ended, execution, redactor))
+        if execution.begun.is_set() and execution.has_log and execution.may_be_logged:
+            is_long = len(outcome.stdout) > LARGE_BYTES or is_large(outcome.value)
+            self._put(execution, await run_sized(is_long, _ended, execution, redactor))
 
-    def _put(self, execution: Execution, task: Task, delay: float = 0.0) -> None:
+    def _put(self, execution: Execution, task: Task) -> None:
         key = execution.context.principal, self._log_name(execution)
         log = self._logs.setdefault(key, _Log(key[1], execution.started_at, execution.limits.workspace_mb))
         self._logs.move_to_end(key)
@@ -206,7 +210,7 @@ class SessionLogs(OwnsTasks):
             self._logs.popitem(last=False)
         log.put(task)
         if self._tasks is not None:
-            self._tasks.start_soon(self._write, key[0], log, delay)
+            self._tasks.start_soon(self._write, key[0], log)
 
     def _log_name(self, execution: Execution) -> str:
         """Sessions that end with their request have one log for each day and product."""
@@ -214,9 +218,8 @@ class SessionLogs(OwnsTasks):
             return f"{time.strftime('requests-%Y-%m-%d', time.gmtime(execution.started_at))}-{self._run_id}"
         return f"session-{execution.session.session_id}"
 
-    async def _write(self, principal: Principal, log: _Log, delay: float = 0.0) -> None:
-        """Write what is not written yet, after so many seconds."""
-        await anyio.sleep(delay)
+    async def _write(self, principal: Principal, log: _Log) -> None:
+        """Write what is not written yet."""
         async with log.writing:
             if log.written == log.version:
                 return

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -12,10 +14,11 @@ import anyio.to_thread
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.flows import Source
+from codemode_server.domain.principals import Owner
 from codemode_server.executions.execution import Execution
+from codemode_server.executions.layers import ExecutionLayer
 from codemode_server.executions.preflight.preflight import CheckContext, Preflight
 from codemode_server.features.data_flow.read_sources import ReadSources
-from codemode_server.features.guardrails.guarded_programs import ProgramGuard
 from codemode_server.features.skills.library import SkillLibrary
 from codemode_server.features.skills.rules import check_name, check_text, facts_of
 from codemode_server.features.skills.store import SavedSkill
@@ -24,39 +27,44 @@ from codemode_server.sandbox.backend_selection import Sandbox
 MAX_SAVES = 50
 """Maximum per execution."""
 _MAX_WARNINGS = 3
-_MAX_LOADED = 100
-"""The texts of so many are held for questions about calls; a person is not shown the lines of more."""
 
 
 @dataclass(slots=True)
-class ProgramSkills:
-    """Serves the programs of all executions."""
+class _Saves:
+    """What one program has saved."""
+
+    tries: int = 0
+    lines: dict[str, str] = field(default_factory=dict)
+    """Name → a line for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSkills(ExecutionLayer):
+    """Serves the programs of all executions; settles what each has saved once it is known how it ended."""
 
     library: SkillLibrary
     preflight: Preflight
     sources: ReadSources
-    guard: ProgramGuard
     sandbox: Sandbox
 
+    def why_missing(self, owner: Owner, name: str) -> str:
+        return self.library.why_missing(owner, name)
+
     async def load(self, execution: Execution, path: tuple[str, ...]) -> dict[str, Any]:
-        """The answer to an import of `skills.<path>`, which has passed the guardrails. Raises `MetaToolError` if there
-        is no such module, or a guardrail blocks it."""
+        """The answer to an import of `skills.<path>`. Raises `MetaToolError` if there is no such module."""
         answer, found = await anyio.to_thread.run_sync(self.library.load, execution.owner, path)
-        if found is None:
-            return answer
-        text = await self.guard.imported(execution, found.text)
-        self.sources.take_over(execution.context, found.sources)
-        if len(execution.skills.loaded) < _MAX_LOADED:
-            execution.skills.loaded["/".join(("skills", *path)) + ".py"] = text
-        return {**answer, "source": text}
+        if found is not None:
+            self.sources.take_over(execution.context, found.sources)
+        return answer
 
     async def save(self, execution: Execution, name: str, text: str) -> str:
         """Store a skill as a proposal of this execution; gives a line for the model. Raises `MetaToolError` if it may
         not be saved, with what is wrong."""
-        execution.skills.saves += 1
-        if execution.skills.saves > MAX_SAVES:
+        saves = execution.own.setdefault(ProgramSkills, _Saves())
+        saves.tries += 1
+        if saves.tries > MAX_SAVES:
             raise MetaToolError(f"a program may save at most {MAX_SAVES} skills")
-        if execution.calls.resumed is not None and execution.calls.resumed.is_closed:
+        if execution.is_replay:
             return f"skills.{name} was not saved: this is a replay"
         if execution.is_dry_run:
             line = f"skills.{name} was not saved: this is a dry run"
@@ -76,7 +84,7 @@ class ProgramSkills:
         except OSError as error:
             raise MetaToolError(f"skills/{name}.py can't be written: {error.strerror}") from error
         warnings = checked.warning_lines()[:_MAX_WARNINGS]
-        execution.skills.saved[name] = line
+        saves.lines[name] = line
         return "\n".join([line, *(f"warning: {warning}" for warning in warnings)])
 
     def _propose(self, execution: Execution, name: str, text: str, sources: tuple[Source, ...]) -> str:
@@ -100,10 +108,13 @@ class ProgramSkills:
         only = "" if owner.session.is_ephemeral else f"this session can import it ({import_line}), "
         return f"skills.{name} is {new}: {only}others once the user accepts it (codemode-server skills accept {name})"
 
-    async def settle(self, execution: Execution) -> None:
-        """Keep the proposals of an execution that succeeded, delete those of one that did not. Does nothing while
-        the execution waits."""
-        if not execution.skills.saved or execution.status is ExecutionStatus.WAITING:
+    @asynccontextmanager
+    async def around(self, execution: Execution) -> AsyncIterator[None]:
+        """At the end, keep the proposals of an execution that succeeded, and delete those of one that did not; not
+        while it waits."""
+        yield
+        saves: _Saves | None = execution.own.get(ProgramSkills)
+        if saves is None or not saves.lines or execution.status is ExecutionStatus.WAITING:
             return
         is_done = execution.status is ExecutionStatus.SUCCEEDED
         try:
@@ -111,9 +122,9 @@ class ProgramSkills:
         except (OSError, CodemodeError) as error:
             execution.calls.messages.append(f"what was saved under /skills could not be settled: {error}")
             return
-        names = ", ".join(execution.skills.saved)
-        lines = [line for line in execution.skills.saved.values() if line not in execution.outcome.stdout]
-        execution.calls.messages += lines if is_done else [f"not saved, since the program did not succeed: {names}"]
+        lines = [line for line in saves.lines.values() if line not in execution.outcome.stdout]
+        not_saved = f"not saved, since the program did not succeed: {', '.join(saves.lines)}"
+        execution.calls.messages += lines if is_done else [not_saved]
 
     def _put_in_use(self, execution: Execution) -> None:
         store = self.library.store(execution.owner.principal)

@@ -108,10 +108,10 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
     execution = resumed(context)
     if execution is None and arguments.resume is not None:
         name = ExecutionId(arguments.resume)
-        execution = await executions.resume(name, context.caller, timeout_s=timeout_s, host=host)
+        execution = await context.product.reruns.resume(name, context.caller, timeout_s, host)
     elif execution is None and arguments.apply is not None:
         name = ExecutionId(arguments.apply)
-        execution = await executions.apply(name, context.caller, timeout_s=timeout_s, host=host)
+        execution = await context.product.reruns.apply(name, context.caller, timeout_s, host)
     elif execution is None and arguments.code is not None:
         execution = executions.start(
             await _program(arguments.code),

@@ -1,0 +1,80 @@
+"""What features do around executions: the hooks that a layer has, and the chain of them all.
+
+`startup/execution_layers.py` lists the layers in order; what stands first is outermost. Layers are context managers and
+not wrapped calls: a program wakes up its task for each frame, and each nested call would be resumed as often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+
+from codemode_server.executions.execution import Execution
+from codemode_server.sandbox.contract import Outcome
+
+
+class ExecutionLayer:
+    """One concern of executions. A hook that a layer does not have costs an execution nothing."""
+
+    def is_for(self, execution: Execution) -> bool:
+        """True if the execution passes the layer; by default if it is a program."""
+        return execution.direct_call is None
+
+    def around(self, execution: Execution) -> AbstractAsyncContextManager[None]:
+        """Around all of it: from before it waits for its turn until its end is recorded, and its host not yet answered.
+        The end is not cancelled."""
+        raise NotImplementedError
+
+    async def prepare(self, execution: Execution) -> Outcome | None:
+        """Before its start is recorded: may change its code. Gives the outcome of one that is not to run."""
+
+    def around_run(self, execution: Execution) -> AbstractAsyncContextManager[None]:
+        """Around its run; after that, may change `execution.outcome`."""
+        raise NotImplementedError
+
+    async def take_text(self, execution: Execution, text: str) -> str:
+        """The text of a skill that the program imports, as it gets it. Raises `MetaToolError` if it may not."""
+        return text
+
+    async def after(self, execution: Execution) -> None:
+        """Once its host has the answer. A killed product may lose what is done here."""
+
+
+class ExecutionLayers:
+    """The layers of one product, the outermost first."""
+
+    def __init__(self, layers: Sequence[ExecutionLayer] = ()) -> None:
+        self._around, self._prepare, self._around_run, self._take_text, self._after = (
+            [it for it in layers if getattr(type(it), hook) is not getattr(ExecutionLayer, hook)]
+            for hook in ("around", "prepare", "around_run", "take_text", "after")
+        )
+
+    async def around(self, execution: Execution, stack: AsyncExitStack) -> None:
+        """Enter the layers around it."""
+        for it in _passed(self._around, execution):
+            await stack.enter_async_context(it.around(execution))
+
+    async def prepare(self, execution: Execution) -> Outcome | None:
+        """The outcome of the first layer that does not let it run."""
+        for it in _passed(self._prepare, execution):
+            if (outcome := await it.prepare(execution)) is not None:
+                return outcome
+        return None
+
+    async def around_run(self, execution: Execution, stack: AsyncExitStack) -> None:
+        """Enter the layers around its run."""
+        for it in _passed(self._around_run, execution):
+            await stack.enter_async_context(it.around_run(execution))
+
+    async def take_text(self, execution: Execution, text: str) -> str:
+        for it in _passed(self._take_text, execution):
+            text = await it.take_text(execution, text)
+        return text
+
+    async def after(self, execution: Execution) -> None:
+        for it in _passed(self._after, execution):
+            await it.after(execution)
+
+
+def _passed(layers: Iterable[ExecutionLayer], execution: Execution) -> Iterator[ExecutionLayer]:
+    return (it for it in layers if it.is_for(execution))

@@ -1,0 +1,55 @@
+"""Notes what each program may have passed on by /workspace, and whether the log of its session may have it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.domain.principals import Principal
+from codemode_server.executions.execution import Execution
+from codemode_server.executions.layers import ExecutionLayer
+from codemode_server.executions.workspace import SESSIONS, Workspace
+from codemode_server.features.data_flow.read_sources import CLOCK_SECONDS, ReadSources
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedPrograms(ExecutionLayer):
+    """Around the run of a program, which sees /workspace all the time. One that its session's log has passes on by that
+    all that its session has read, which is no change by the program."""
+
+    sources: ReadSources
+    workspaces: Callable[[Principal], Workspace]
+
+    def is_for(self, execution: Execution) -> bool:
+        return True
+
+    @asynccontextmanager
+    async def around_run(self, execution: Execution) -> AsyncIterator[None]:
+        """Raises `JournalUnavailable` if what other products' sessions have read can't be found out."""
+        if execution.direct_call:
+            yield
+            return
+        sources, workspace = self.sources, self.workspaces(execution.context.principal)
+        if not workspace.is_complete():
+            workspace.make()
+            await anyio.sleep(1.5 * CLOCK_SECONDS)  # else its folders would count as made by the program
+        execution.may_be_logged = not sources.has_rules  # it may read something yet
+        sources.begin(execution.execution_id, execution.context)
+        own_change, newest = workspace.own_change(), math.inf
+        try:
+            yield
+        finally:
+            execution.may_be_logged = not sources.is_restricted(execution.context)
+            has_log = execution.has_log and execution.may_be_logged
+            if sources.may_pass_on(execution.execution_id) and workspace.own_change() == own_change:
+                with anyio.CancelScope(shield=True):
+                    newest = await anyio.to_thread.run_sync(workspace.newest_change, SESSIONS if has_log else "")
+            sources.end(execution.execution_id, newest, is_logged=has_log)
+
+    async def after(self, execution: Execution) -> None:
+        self.sources.end_sharing(execution.execution_id)

@@ -35,10 +35,10 @@ class FollowedPrograms(ExecutionLayer):
             yield
             return
         sources, workspace = self.sources, self.workspaces(execution.context.principal)
+        execution.may_be_logged = not sources.has_rules  # it may read something yet
         if not workspace.is_complete():
             workspace.make()
             await anyio.sleep(1.5 * CLOCK_SECONDS)  # else its folders would count as made by the program
-        execution.may_be_logged = not sources.has_rules  # it may read something yet
         sources.begin(execution.execution_id, execution.context)
         own_change, newest = workspace.own_change(), math.inf
         try:

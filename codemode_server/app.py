@@ -15,8 +15,9 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.calls.call_audit import CallAudit
+from codemode_server.calls.call_reports import CallReports
+from codemode_server.calls.events import CallEvents
 from codemode_server.calls.gateway import Gateway
-from codemode_server.calls.policy.policy import changed_tools_step
 from codemode_server.calls.policy.refusals import Refusals
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
@@ -35,10 +36,12 @@ from codemode_server.executions.workspace import Workspace
 from codemode_server.features.approvals.approved_rules import write_rule
 from codemode_server.features.approvals.approver import PersonApprover
 from codemode_server.features.approvals.elicitation import ElicitationChannel
-from codemode_server.features.data_flow.flows import flow_step
+from codemode_server.features.changed_tools.call_layer import ChangedTools
+from codemode_server.features.data_flow.call_layer import DataFlow
 from codemode_server.features.data_flow.followed_programs import FollowedPrograms
 from codemode_server.features.data_flow.read_sources import ReadSources
 from codemode_server.features.direct_tools.runs import DirectCallRuns
+from codemode_server.features.direct_tools.tokens import count_direct_tokens
 from codemode_server.features.dry_run.dry_runs import DryRuns
 from codemode_server.features.guardrails.guarded_programs import GuardedPrograms
 from codemode_server.features.guardrails.loading import guardrail_chain
@@ -54,6 +57,7 @@ from codemode_server.features.skills.library import ProjectSkills, SkillLibrary
 from codemode_server.features.skills.program_skills import ProgramSkills
 from codemode_server.features.telemetry import product_telemetry
 from codemode_server.features.telemetry.call_metrics import CallMetrics
+from codemode_server.features.telemetry.call_tracing import CallTracing
 from codemode_server.features.telemetry.execution_telemetry import ExecutionTelemetry
 from codemode_server.features.telemetry.metrics import Metrics
 from codemode_server.features.telemetry.tracing import Tracing
@@ -62,6 +66,7 @@ from codemode_server.mcp_server.listing import Listing, listing_of
 from codemode_server.mcp_server.server import McpServer
 from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
 from codemode_server.search.usage_stats import UsageStats
+from codemode_server.startup.call_layers import CallFeatures, gateway
 from codemode_server.startup.execution_layers import CountedUse
 from codemode_server.startup.last_run import LastRun, reasons, state_folder, stored_uses
 from codemode_server.startup.live_search import LiveSearch
@@ -171,25 +176,24 @@ class App:
         self.tracing = Tracing(self.config)
 
     def _new_gateway(self) -> Gateway:
-        return Gateway(
-            catalog=self.catalog,
-            upstreams=self.pool,
-            journal=self.stores.journal,
-            config=self.config,
-            learning=self.learning,
-            before_answer=[self.sources.take_event],
-            policy_steps=[changed_tools_step(self.tools.definitions), flow_step(self.config, self.sources)],
-            subscribers=[
+        events = CallEvents(
+            [self.sources.take_event, CallTracing(self.config), CallReports(self.config)],
+            after_answer=[
+                self.learning.take_event,
+                count_direct_tokens,
                 CallAudit(self.stores.audit, self.config),
                 CallMetrics(self.metrics, self.config),
                 lambda event: self.executions.take_call_event(event),
             ],
-            approve=self.approver.approve,
-            sign_in_offers=SignInOffers(self.pool, self.config),
-            guardrails=self._guardrails,
-            privacy=self.privacy,
-            prepare=self.tools.prepare,
         )
+        features = CallFeatures(
+            self.privacy,
+            self._guardrails,
+            SignInOffers(self.pool, self.config),
+            (ChangedTools(self.tools.definitions), DataFlow(self.config, self.sources)),
+        )
+        journal = self.stores.journal
+        return gateway(self.config, self.tools, self.pool, journal, self.approver, events, features)
 
     def _new_executions(self) -> ExecutionService:
         layers = ExecutionLayers(

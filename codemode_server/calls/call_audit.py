@@ -1,4 +1,4 @@
-"""The audit of each call: what was decided, and how it ended. Subscribes to the pipeline's events."""
+"""The audit of each call: what was decided, and how it ended. Subscribes to the events of calls."""
 
 from __future__ import annotations
 

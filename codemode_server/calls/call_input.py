@@ -13,15 +13,13 @@ from typing import Any
 
 import anyio
 
-from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.forwarded_input import asks_for_secret, forwarded_request, returned_answer
-from codemode_server.calls.targets import CallTarget
+from codemode_server.calls.kernel import Call
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import ServerSettings
-from codemode_server.domain.calls import ToolCall
 from codemode_server.domain.errors import ResultWithheld
+from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
-from codemode_server.features.privacy.call_privacy import CallPrivacy
 
 logger = logging.getLogger(__name__)
 
@@ -32,23 +30,30 @@ Recorder = Callable[[InputRequest, str, dict[str, Any] | None], None]
 """Records a request, how it was answered, and the answer."""
 
 
+class ServerTexts:
+    """Texts of a server on their way to the host during a call, without secrets."""
+
+    async def protected(self, call: Call, value: JsonValue) -> JsonValue:
+        """A question of a server to the host. Raises `ResultWithheld` if it can't be handed on."""
+        return value
+
+    async def require_shareable(self, call: Call, address: str) -> None:
+        """Check an address that a server asks the person to open. Raises `ResultWithheld` if the host must not see
+        it."""
+
+    def masked(self, call: Call, text: str) -> str:
+        """A short text, such as a message on progress."""
+        return call.calls.context.redactor.text(text)
+
+
 class CallInput:
     """Implements `InputProvider` for one call."""
 
-    def __init__(
-        self,
-        calls: ExecutionCalls,
-        call: ToolCall,
-        target: CallTarget,
-        *,
-        config: LiveConfig,
-        privacy: CallPrivacy,
-        record: Recorder,
-    ) -> None:
-        self._calls = calls
+    def __init__(self, call: Call, *, config: LiveConfig, texts: ServerTexts, record: Recorder) -> None:
         self._call = call
-        self._target = target
-        self._privacy = privacy
+        self._calls = call.calls
+        self._server = call.record.server
+        self._texts = texts
         self._config = config
         self._record = record
         self._requests = 0
@@ -59,7 +64,7 @@ class CallInput:
 
     @property
     def features(self) -> frozenset[Feature]:
-        server = self._config.settings.servers.get(self._call.server)
+        server = self._config.settings.servers.get(self._server)
         return frozenset() if server is None else server.answered_features(self._calls.host.features)
 
     async def answer(self, request: InputRequest) -> dict[str, Any]:
@@ -85,12 +90,12 @@ class CallInput:
             raise InputRefused(
                 f"one call may ask at most {most} times, and all calls of a program {limits.input_requests} times"
             )
-        server = self._config.settings.servers[self._call.server]
+        server = self._config.settings.servers[self._server]
         if feature not in self.features:
             return self._without_host(request, feature, server)
         forwarded = await self._forwarded(request, feature)
         if feature is Feature.ELICITATION and asks_for_secret(request.params):
-            logger.warning("server %r asks for what seems to be a secret by a form", self._call.server)
+            logger.warning("server %r asks for what seems to be a secret by a form", self._server)
         answer = await self._in_time(forwarded, feature, server)
         if answer is None:
             if feature in (Feature.ELICITATION, Feature.URL):
@@ -101,16 +106,16 @@ class CallInput:
     async def _forwarded(self, request: InputRequest, feature: Feature) -> InputRequest:
         """The request for the host, with tokens in place of personal data. An address that has any is refused, since it
         is opened in the person's browser, where a token leads nowhere."""
-        given, server, calls = dict(request.params), self._call.server, self._calls
+        given, server, calls = dict(request.params), self._server, self._calls
         kept = {key: given.pop(key) for key in _PARTS_OF_ADDRESS if key in given} if feature is Feature.URL else {}
         try:
-            given = await self._privacy.protected(calls, self._target, given)
+            given = await self._texts.protected(self._call, given)
             if feature is not Feature.URL:
                 return forwarded_request(InputRequest(request.method, given), server, calls.context.redactor)
             question = InputRequest(request.method, {**calls.context.redactor.value(given), **kept})
             forwarded = forwarded_request(question, server, self._config.redactor)
             shown = "\n".join(str(forwarded.params[key]) for key in kept)
-            await self._privacy.require_shareable(calls, self._target, shown)
+            await self._texts.require_shareable(self._call, shown)
         except ResultWithheld as error:
             raise InputRefused(str(error)) from error
         return forwarded
@@ -140,7 +145,7 @@ class CallInput:
         self._record(request, "refused", None)
         count = self._calls.input_requests
         if count <= MAX_REQUESTS_OF_CALL or math.log10(count).is_integer():
-            logger.warning("server %r: %s was refused: %s", self._call.server, request.method[:80], why)
+            logger.warning("server %r: %s was refused: %s", self._server, request.method[:80], why)
 
 
 def configured_roots(paths: tuple[str, ...]) -> list[dict[str, str]]:

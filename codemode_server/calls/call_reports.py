@@ -1,4 +1,4 @@
-"""Reports each call to the model, beside the result of the program. Subscribes to the pipeline's events.
+"""Reports each call to the model, beside the result of the program. Subscribes to the events of calls.
 
 A call that failed on a path in /workspace is explained: that folder is in the sandbox, and servers can't read it.
 """

@@ -1,4 +1,4 @@
-"""The events of the call pipeline, for work that follows a call and must not stop it.
+"""The events of calls, for work that follows a call and must not stop it.
 
 Tracing, reports for the model, learning and the audit subscribe. Subscribers get each event in the order in which they
 were passed in, at once and in the task of the call. Those of `after_answer` get the end of a call after its answer is

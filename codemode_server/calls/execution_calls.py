@@ -1,4 +1,4 @@
-"""State of the calls of one execution: its owner, counters of the pipeline, and reports for the model."""
+"""State of the calls of one execution: its owner, counters, and reports for the model."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from codemode_server.support.text import clean_line
 from codemode_server.upstreams.progress import CallProgress
 
 if TYPE_CHECKING:
+    from codemode_server.calls.kernel import Chain
     from codemode_server.features.dry_run.plan import Plan
     from codemode_server.features.resume.resumed_calls import ResumedCalls
 
@@ -153,6 +154,8 @@ class ExecutionCalls:
     approvals: AskedApprovals = field(default_factory=AskedApprovals)
     question: Ask | None = None
     """Question of the guardrails to the person about each of its calls, because of the program itself."""
+    chain: Chain | None = None
+    """The layers that its calls pass; set with the first one."""
 
     resumed: ResumedCalls | None = None
     """The calls of the earlier run, if the program runs again."""

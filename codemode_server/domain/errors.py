@@ -10,7 +10,7 @@
     ├── NotPrivate             the person: another user could write to the product's folders (`private_files`)
     ├── EncoderFailed          the person: search ranks without the model
     │   └── EncoderMissing     nobody has to act: no package for a model is installed
-    ├── DecisionOutdated       nobody has to act: the pipeline decides on the call again
+    ├── DecisionOutdated       nobody has to act: the kernel decides on the call again
     ├── MetaToolError          the model: a bad argument to one of the four tools
     ├── ExecutionError         the model: the program can't go on
     │   ├── LimitExceeded      a limit of upstream.yaml ended it
@@ -165,7 +165,7 @@ class SignInRequired(UpstreamUnavailable):
 class DecisionOutdated(CodemodeError):
     """Raised when the configuration was edited while a call waited for its server; nothing was sent.
 
-    Not an error for programs: the pipeline decides again.
+    Not an error for programs: the kernel decides again.
     """
 
 

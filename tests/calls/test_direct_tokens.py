@@ -1,4 +1,4 @@
-"""When calls of a program count as one turn of a model that makes them itself. The events are those of the pipeline."""
+"""When calls of a program count as one turn of a model that makes them itself. The events are those of calls."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
@@ -40,7 +40,8 @@ from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.support.redaction import Payloads, Redactor
-from tests.memory.upstreams import READ_RESOURCE, MemoryUpstreams, nobody
+from tests.calls.gateways import gateway_of
+from tests.memory.upstreams import READ_RESOURCE, MemoryUpstreams
 
 SECRET = "ghp_0123456789abcdef"
 TOOLS = (
@@ -113,14 +114,9 @@ def host_api(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **p
     settings = Settings.model_validate({"permissions": permissions, "state": {"payloads": payloads}})
     config = LiveConfig(settings, Redactor([SECRET]))
     calls = ExecutionCalls(ExecutionId("x1"), Caller.of(Session("s1"), config))
-    gateway = Gateway(
-        catalog=lambda: catalog,
-        upstreams=cast("Any", upstreams),
-        journal=SqliteJournal(thread, JournalCipher(tmp_path)),
-        subscribers=[CallAudit(SqliteAudit(thread), config)],
-        config=config,
-        approve=nobody,
-    )
+    journal = SqliteJournal(thread, JournalCipher(tmp_path))
+    audit = CallAudit(SqliteAudit(thread), config)
+    gateway = gateway_of(lambda: catalog, upstreams, journal, config, subscribers=[audit])
     return HostApi(gateway, upstreams, thread, calls)
 
 

@@ -13,13 +13,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from anyio.lowlevel import checkpoint
 
 from codemode_server.calls.execution_calls import ExecutionCalls
-from codemode_server.calls.gateway import Gateway
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import Settings
@@ -31,8 +30,9 @@ from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import SqliteObservedTypeStore
 from codemode_server.support.redaction import Redactor
+from tests.calls.gateways import gateway_of
 from tests.memory.journal import NoJournal
-from tests.memory.upstreams import MemoryUpstreams, nobody
+from tests.memory.upstreams import MemoryUpstreams
 
 SECRET = "ghp_0123456789abcdef"
 ISSUES = ToolDefinition("list-issues", input_schema={"type": "object", "properties": {"repo": {"type": "string"}}})
@@ -60,14 +60,8 @@ class Product:
         self._catalog = Catalog.build(
             [UpstreamListing("git-hub", UpstreamState.READY, self.tools)], observed=self.learning.known
         )
-        self.gateway = Gateway(
-            catalog=self.catalog,
-            upstreams=cast("Any", self.upstream),
-            journal=NoJournal(),
-            config=config,
-            learning=self.learning,
-            approve=nobody,
-        )
+        take = self.learning.take_event
+        self.gateway = gateway_of(self.catalog, self.upstream, NoJournal(), config, subscribers=[take])
 
     def catalog(self) -> Catalog:
         self._catalog = self._catalog.with_observed(self.learning.take_news())

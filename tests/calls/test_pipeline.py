@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
@@ -25,8 +25,9 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.features.resume.resumed_calls import ResumedCalls
+from tests.calls.gateways import gateway_of
 from tests.memory.journal import NoJournal
-from tests.memory.upstreams import MemoryUpstreams, nobody
+from tests.memory.upstreams import MemoryUpstreams
 
 TOOL = ToolDefinition(
     "create-issue",
@@ -86,14 +87,8 @@ class Steps:
 
 
 def gateway(steps: Steps, subscribers: Sequence[Subscriber] = (), **permissions: Any) -> Gateway:
-    return Gateway(
-        catalog=lambda: CATALOG,
-        upstreams=cast("Any", steps.upstreams),
-        journal=steps.journal,
-        config=LiveConfig(Settings.model_validate({"permissions": permissions})),
-        subscribers=subscribers,
-        approve=nobody,
-    )
+    config = LiveConfig(Settings.model_validate({"permissions": permissions}))
+    return gateway_of(lambda: CATALOG, steps.upstreams, steps.journal, config, subscribers=subscribers)
 
 
 def execution() -> ExecutionCalls:

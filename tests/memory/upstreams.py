@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from codemode_server.domain.calls import Deny
 from codemode_server.domain.tools import ANY_FORM, ResultForm
 from codemode_server.sandbox.contract import Reply
 
@@ -14,11 +13,6 @@ if TYPE_CHECKING:
 
 READ_RESOURCE, GET_PROMPT = "resources/read", "prompts/get"
 """In place of the name of a tool."""
-
-
-async def nobody(*_: object) -> Deny:
-    """In place of a person."""
-    return Deny("it needs a person's approval, and nobody can be asked here")
 
 
 class MemoryUpstreams:

@@ -1,147 +1,58 @@
-"""Decides whether a call may be sent: every step of the policy answers, and the most restrictive answer decides.
+"""Decides on calls by the rules of the configuration, and combines decisions: the most restrictive one holds.
 
-A step is one reason to restrict calls: the rules of the configuration are the first; the others are given to the
-gateway. Pure, apart from the counters of rates.
+Pure: `limits` counts calls, and layers of `kernel` restrict them beside the rules.
 """
 
 from __future__ import annotations
 
-import math
-import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.policy.conditions import Arguments
 from codemode_server.calls.policy.rules import PermissionRules, Rule, Subject, deciding_rule
-from codemode_server.calls.policy.settings import PermissionSettings, RuleLimit
+from codemode_server.calls.policy.settings import PermissionSettings
 from codemode_server.calls.targets import CallTarget, ResourceTarget, ToolTarget
 from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, Ask, Capture, Decision, Deny, Recorded
-from codemode_server.domain.ids import PrincipalId
-from codemode_server.features.changed_tools.tool_definitions import ToolDefinitions
 
-_MAX_WINDOWS = 10_000
-"""Counters of principals and rules; beyond it those are dropped whose time has passed."""
-_QUOTA = "limits.calls_per_minute"
 _STRICTNESS: dict[type[Decision], int] = {Allow: 0, Ask: 1, Capture: 2, Recorded: 3, Deny: 4}
 """Nobody is asked about a call that is only captured or replayed, since nothing is sent."""
 
 
-PolicyStep = Callable[[ExecutionCalls, CallTarget], Decision | None]
-"""One reason to restrict calls; None if it has no say in a call."""
-
-
-def changed_tools_step(definitions: ToolDefinitions) -> PolicyStep:
-    """Refuses calls of tools whose definition is hidden until the person accepts it."""
-
-    def decide(_calls: ExecutionCalls, target: CallTarget) -> Deny | None:
-        if not isinstance(target, ToolTarget):
-            return None
-        return definitions.refusal(target.server.raw_name, target.tool.definition)
-
-    return decide
-
-
-class Rates:
-    """Used on the event loop only, so that calls at the same time can't exceed a limit. Lost with the product."""
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._windows: dict[tuple[PrincipalId, str], deque[float]] = {}
-        """Principal and text of the rule → when each call that counts stops counting."""
-
-    def seconds_until_free(self, calls: ExecutionCalls, rule: str, limit: RuleLimit) -> float | None:
-        """None if the limit lets one more call through; infinite if it never does in this execution."""
-        if limit.seconds is None:
-            return None if calls.counted[rule] < limit.calls else float("inf")
-        window = self._window(calls, rule)
-        return None if len(window) < limit.calls else window[-limit.calls] - self._now()
-
-    def count(self, calls: ExecutionCalls, rule: str, limit: RuleLimit) -> None:
-        if limit.seconds is None:
-            calls.counted[rule] += 1
-            return
-        window = self._window(calls, rule)
-        window.append(self._now() + limit.seconds)
-        self._windows[calls.context.principal.principal_id, rule] = window
-        if len(self._windows) > _MAX_WINDOWS:
-            self._drop_passed()
-
-    def _window(self, calls: ExecutionCalls, rule: str) -> deque[float]:
-        window = self._windows.get((calls.context.principal.principal_id, rule), deque())
-        now = self._now()
-        while window and window[0] <= now:
-            window.popleft()
-        return window
-
-    def _drop_passed(self) -> None:
-        now = self._now()
-        self._windows = {key: window for key, window in self._windows.items() if window and window[-1] > now}
-
-
 class Policy:
-    """Decides under the configuration in force."""
+    """The rules of the configuration in force."""
 
-    def __init__(
-        self, config: LiveConfig, steps: Sequence[PolicyStep] = (), *, now: Callable[[], float] = time.monotonic
-    ) -> None:
-        """`steps` come after the rules of the configuration."""
+    def __init__(self, config: LiveConfig) -> None:
         self._config = config
         self._in_force = _InForce(config.settings.permissions)
-        self._rates = Rates(now)
-        self._steps = tuple(steps)
 
-    def decide(
-        self,
-        calls: ExecutionCalls,
-        target: CallTarget,
-        arguments: dict[str, Any],
-        *,
-        is_counted: bool = False,
-        is_made: bool = False,
-        is_captured: bool = False,
-        also: Decision | None = None,
-    ) -> Decision:
-        """The most restrictive decision of all steps.
+    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision:
+        """The decision of the rules."""
+        rules = self._rules
+        subject, rule = rules.deciding(calls, target, arguments)
+        if rule is not None:
+            return rule.decision
+        if isinstance(target, ResourceTarget) and target.found.problem:  # never sent, and the nearest names help
+            return rules.rules.otherwise(subject.effect)
+        return rules.rules.unmatched(subject, calls.context.names)
 
-        A call that is let through counts for the limits of rules, unless `is_counted`: it was decided before. One that
-        an earlier run made (`is_made`) exceeds none, and counts for those of the execution alone. One that is not
-        sent (`is_captured`) has to do with those of the execution alone. `also` is what the guardrails found; it
-        restricts as a step does.
-        """
+    def rule(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Rule | None:
+        """The rule that decides; None if none matches."""
+        return self._rules.deciding(calls, target, arguments)[1]
+
+    @property
+    def has_limits(self) -> bool:
+        """True if any rule has a limit."""
+        return self._rules.has_limits
+
+    @property
+    def _rules(self) -> _InForce:
         if self._in_force.permissions is not self._config.settings.permissions:
             self._in_force = _InForce(self._config.settings.permissions)
-        subject, relevant = self._in_force.rules_for(target, calls.context.names)
-        rule = deciding_rule(relevant, Arguments(target.sent(arguments)))
-        if isinstance(target, ResourceTarget) and target.found.problem:  # it is never sent, and the nearest names help
-            unmatched = self._in_force.rules.otherwise(subject.effect)
-        else:
-            unmatched = self._in_force.rules.unmatched(subject, calls.context.names)
-        decisions: list[Decision] = [unmatched if rule is None else rule.decision]
-        has_rates = not (is_counted or is_made or is_captured)
-        limits: list[tuple[str, RuleLimit]] = []
-        limit = None if rule is None or is_counted else rule.limit
-        if rule is not None and limit is not None and (has_rates or limit.seconds is None):
-            limits.append((rule.settings.text, limit))  # the same after an edit that leaves the rule as it is
-            if not is_made and (wait := self._rates.seconds_until_free(calls, *limits[0])) is not None:
-                reason = f"{rule.source}: its limit of {rule.settings.limit} is reached"
-                decisions = [Deny(f"{reason}; {_next_in(wait)}", advice="")]
-        if has_rates and (per_minute := self._config.settings.limits.calls_per_minute):
-            limits.append((_QUOTA, RuleLimit(per_minute, 60.0)))
-            if (wait := self._rates.seconds_until_free(calls, *limits[-1])) is not None:
-                decisions.append(Deny(f"{_QUOTA} is {per_minute:,}; {_next_in(wait)}", advice=""))
-        for step in self._steps:
-            if (found := step(calls, target)) is not None:
-                decisions.append(found)
-        decision = most_restrictive(decisions if also is None else [*decisions, also])
-        if isinstance(decision, Allow | Ask):
-            for name, limit in limits:
-                self._rates.count(calls, name, limit)
-        return decision
+        return self._in_force
 
 
 class _InForce:
@@ -150,9 +61,17 @@ class _InForce:
     def __init__(self, permissions: PermissionSettings) -> None:
         self.permissions = permissions
         self.rules = PermissionRules(permissions)
+        self.has_limits = any(rule.limit is not None for rule in permissions.rules)
         self._by_tool: WeakKeyDictionary[Tool, tuple[Subject, tuple[Rule, ...]]] = WeakKeyDictionary()
 
-    def rules_for(self, target: CallTarget, names: frozenset[str]) -> tuple[Subject, tuple[Rule, ...]]:
+    def deciding(
+        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]
+    ) -> tuple[Subject, Rule | None]:
+        """The subject of a call, and the rule that decides on it, if any."""
+        subject, relevant = self._rules_for(target, calls.context.names)
+        return subject, deciding_rule(relevant, Arguments(target.sent(arguments)))
+
+    def _rules_for(self, target: CallTarget, names: frozenset[str]) -> tuple[Subject, tuple[Rule, ...]]:
         """The subject of a call, and the rules that may match it, for the principal with these names."""
         if not isinstance(target, ToolTarget):
             subject = Subject.of_reading(target.server, target.spellings)
@@ -161,10 +80,6 @@ class _InForce:
             subject = Subject.of_tool(target.server, target.tool)
             known = self._by_tool[target.tool] = subject, self.rules.relevant(subject)
         return known[0], tuple(rule for rule in known[1] if rule.is_for(names))
-
-
-def _next_in(wait: float) -> str:
-    return f"the next call is possible in {'another program' if math.isinf(wait) else f'{math.ceil(wait)} s'}"
 
 
 def most_restrictive(decisions: Sequence[Decision]) -> Decision:

@@ -1,4 +1,4 @@
-"""The step of the policy that regards where data came from: what a session has read decides where it may send data.
+"""The rules that regard where data came from: what a session has read decides where it may send data.
 
 It only restricts: a call that a rule of `permissions.rules` allows may still be asked about here, or denied.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from codemode_server.calls.policy.names import READ_METHOD, READ_RESOURCE, Spellings, fits
-from codemode_server.calls.policy.policy import PolicyStep
 from codemode_server.calls.policy.settings import FlowRule, PermissionSettings
 from codemode_server.calls.targets import CallTarget
 from codemode_server.catalog.labels import PRIVATE, PUBLIC_SINK, UNTRUSTED
@@ -16,16 +15,10 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Ask, Deny
 from codemode_server.domain.flows import ANY_TOOL, Source, SourceSet
 from codemode_server.features.data_flow.labels import ToolLabels
-from codemode_server.features.data_flow.read_sources import ReadSources, described
+from codemode_server.features.data_flow.read_sources import described
 from codemode_server.support.text import first_few
 
 _MAX_NAMED = 3
-
-
-def flow_step(config: LiveConfig, sources: ReadSources) -> PolicyStep:
-    """Applies `permissions.flows` to what the session of a call has read."""
-    rules = FlowRules(config, sources.labels)
-    return lambda calls, target: rules.decide(target, lambda: sources.of(calls.context))
 
 
 class FlowRules:

@@ -95,7 +95,7 @@ class ReadSources:
             self._store.remove(holder, gone)
 
     def take_event(self, event: CallEvent) -> None:
-        """A subscriber of the pipeline, which gets the end of a call before the program gets the answer."""
+        """A subscriber of calls, which gets the end of a call before the program gets the answer."""
         self._forget()
         match event:
             case CallSending(calls, call, target):

@@ -1,4 +1,4 @@
-"""Counts what a model that made a program's calls itself would have written and read. Subscribes to the pipeline.
+"""Counts what a model that made a program's calls itself would have written and read. Subscribes to their events.
 
 Only calls that were sent count, so none that was refused or answered from an earlier run. A model can send several
 calls in one turn. Whether it would have is not known, so calls count as one turn wherever it could have: when they

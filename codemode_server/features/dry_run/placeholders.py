@@ -13,10 +13,8 @@ import html
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import unquote_plus
 
-from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.targets import CallTarget, ToolTarget, title_of
 from codemode_server.catalog.json_schema import (
     SchemaReader,
@@ -27,9 +25,8 @@ from codemode_server.catalog.json_schema import (
     tuple_of,
 )
 from codemode_server.catalog.returns import result_schema
-from codemode_server.domain.calls import Ask, Capture, Decision, Deny, ToolCall
+from codemode_server.domain.calls import ToolCall
 from codemode_server.domain.ids import JsonValue
-from codemode_server.domain.tools import Effect
 from codemode_server.sandbox.contract import Reply
 from codemode_server.support.json_values import values_in
 
@@ -177,35 +174,9 @@ def _calls_of_number(number: float) -> set[int]:
     return {seq} if 1 <= seq <= _MAX_CALLS else set()
 
 
-CHANGED = Deny("a dry run sends only calls that read, and this tool has changed since the call was decided")
 UNSTATED_EFFECT = "a dry run sends no call that may change something, and its server does not say that it only reads"
 DESTROYING = "a dry run sends no call that may change something, and this one may destroy what it changes"
 """The reasons of decisions, by which the plan knows such calls in the journal."""
-_WRITE = "a dry run sends no call that may change something"
-_READING = "its arguments derive from a call that the dry run did not send"
-_REASONS = {Effect.READS: _READING, Effect.DESTROYS: DESTROYING, Effect.UNKNOWN: UNSTATED_EFFECT}
-
-
-def derives_from_placeholder(calls: ExecutionCalls, arguments: dict[str, Any]) -> bool:
-    """True if these arguments derive from the placeholder of a captured call. May be called in a thread."""
-    return not calls_in(arguments).isdisjoint(calls.captured or ())
-
-
-def has_to_capture(calls: ExecutionCalls, target: CallTarget, *, derives: bool) -> bool:
-    """True if a call is captured and not sent. `derives`: its arguments derive from a placeholder."""
-    return calls.captured is not None and (target.effect is not Effect.READS or derives)
-
-
-def capture(calls: ExecutionCalls, call: ToolCall, target: CallTarget, decided: Decision) -> Decision:
-    """The decision on a call that is not sent, where `decided` is that of the policy."""
-    if isinstance(decided, Deny) or calls.captured is None:
-        return decided
-    calls.captured.add(call.seq)
-    is_reading = target.effect is Effect.READS
-    result_type = str(target.tool.returned.type) if isinstance(target, ToolTarget) else "Any"
-    asks = decided.reason if isinstance(decided, Ask) else ""
-    reason = _REASONS.get(target.effect, _WRITE)
-    return Capture(result_type, reason, asks, is_reading)
 
 
 def placeholder_reply(call: ToolCall, target: CallTarget) -> Reply:

@@ -81,7 +81,7 @@ class Learning:
         return self._of(ToolKey(upstream, definition.name, schemas_digest(definition))) or NOTHING_YET
 
     def take_event(self, event: CallEvent) -> None:
-        """A subscriber of the pipeline. Raw results, and errors that came as normal results, teach nothing, nor does a
+        """A subscriber of calls. Raw results, and errors that came as normal results, teach nothing, nor does a
         dry run."""
         match event:
             case CallEnded(calls=calls, call=call, target=ToolTarget(tool=tool) as target, reply=Reply() as reply):

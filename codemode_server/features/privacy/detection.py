@@ -1,4 +1,4 @@
-"""The detection of personal data under the settings in force, for `CallPrivacy`. Nothing of it is imported before it is
+"""The detection of personal data under the settings in force, for `Privacy`. Nothing of it is imported before it is
 used.
 
 A value that can't be searched is withheld: one that is too large, and free text that the recognizer of names has failed

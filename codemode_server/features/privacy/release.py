@@ -10,7 +10,7 @@ from typing import Any
 from codemode_server.calls.fitted_arguments import Forms, Path, fitted_value
 from codemode_server.calls.policy.names import Spellings
 from codemode_server.calls.targets import CallTarget, PromptTarget, ToolTarget
-from codemode_server.domain.calls import Allow, Ask, Decision, Deny
+from codemode_server.domain.calls import Ask, Deny
 from codemode_server.domain.privacy_tokens import KnownToken, first_of_its_kind, line_with_value
 from codemode_server.features.privacy.protection import mode_of, released_to
 from codemode_server.features.privacy.settings import ALL_KINDS, PrivacySettings
@@ -115,13 +115,6 @@ def _kinds_for(settings: PrivacySettings, target: CallTarget) -> frozenset[str]:
     if mode_of(settings, server) != "values":
         return frozenset({ALL_KINDS})
     return frozenset(released_to(settings, server, target.spellings))
-
-
-def naming_release(decision: Decision, release: Release | None) -> Decision:
-    """The decision on a call that sends personal data; records are to have the kinds."""
-    if release is None or not isinstance(decision, Allow):
-        return decision
-    return Allow(f"{decision.reason}; sends personal data ({', '.join(release.kinds)})")
 
 
 def _why_refused(never_made: Mapping[str, str]) -> str:

@@ -22,16 +22,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import anyio
 
-from codemode_server.calls.policy.policy import joined
-from codemode_server.calls.targets import CallTarget
 from codemode_server.domain.calls import (
     Allow,
-    ApprovalDecision,
     Ask,
     CallOutcome,
     CallStatus,
@@ -40,20 +36,14 @@ from codemode_server.domain.calls import (
     Recorded,
     ToolCall,
 )
-from codemode_server.domain.errors import ToolFailed
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
 from codemode_server.features.dry_run.placeholders import without_numbers
 from codemode_server.features.resume.answer_order import AnswerOrder
-from codemode_server.sandbox.contract import Reply
 from codemode_server.support.change_signal import ChangeSignal
 from codemode_server.support.off_loop import is_large, run_sized
 from codemode_server.support.text import first_few
-
-if TYPE_CHECKING:
-    from codemode_server.calls.execution_calls import ExecutionCalls
-
 
 _UNKNOWN = (CallStatus.STARTED, CallStatus.TIMED_OUT, CallStatus.CANCELLED, CallStatus.UNKNOWN)
 _MAX_NAMES = 3
@@ -193,53 +183,6 @@ def _was_sent(record: CallRecord) -> bool:
     if not isinstance(record.decision, Allow | Recorded):
         return False
     return record.outcome is None or record.outcome.status.may_have_been_sent
-
-
-def decision_after(
-    calls: ExecutionCalls, call: ToolCall, target: CallTarget, decided: Decision
-) -> tuple[Decision, Ask | None]:
-    """The decision on a call where `decided` is that of the policy, and what a person has to approve beside that."""
-    if calls.resumed is None:
-        return decided, None
-    found = calls.resumed.decision(call, target.effect, decided)
-    if isinstance(found, Recorded) and calls.plan is not None and target.effect is not Effect.READS:
-        calls.plan.take_replayed(call)
-    if isinstance(found, Ask) and found is not decided:
-        return with_departure(decided, found), found
-    return found, None
-
-
-async def departure_of(calls: ExecutionCalls, call: ToolCall, target: CallTarget) -> Ask | None:
-    """Approval needed for a call that differs from the earlier run or from the plan; else None."""
-    if target.effect is Effect.READS:
-        return None
-    found: list[Ask] = []
-    for expected in (calls.resumed, calls.plan):
-        if expected is not None and (one := await expected.departure(call, lambda: bool(calls.in_flight))) is not None:
-            found.append(one)
-    return joined(found) if found else None
-
-
-def with_departure(decided: Decision, departure: Ask | None) -> Decision:
-    """One question about a departure and about what the policy asks."""
-    if departure is None or not isinstance(decided, Allow | Ask):
-        return decided
-    return joined([departure, *([decided] if isinstance(decided, Ask) else [])])
-
-
-def naming_departure(calls: ExecutionCalls, ask: Ask, answer: ApprovalDecision) -> ApprovalDecision:
-    """The answer to a question; that of a program that runs again names the call of its earlier run."""
-    is_compared = calls.resumed is not None or calls.plan is not None
-    if isinstance(answer, Deny) and is_compared and ask.reason not in answer.reason:
-        return replace(answer, reason=f"{answer.reason} ({ask.reason})")
-    return answer
-
-
-def recorded_reply(outcome: CallOutcome) -> Reply:
-    """The answer of an earlier run; raises `ToolFailed` if that was an error."""
-    if outcome.status is CallStatus.FAILED and outcome.result is None:
-        raise ToolFailed(outcome.error or "it failed in the earlier run")
-    return Reply(outcome.result, outcome.encoding)
 
 
 async def left_when_quiet(

@@ -11,7 +11,7 @@ import math
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,9 +20,11 @@ import anyio
 
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.forwarded_input import checked_url
+from codemode_server.catalog.catalog import Server
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
+from codemode_server.domain.tools import UpstreamState
 
 if TYPE_CHECKING:
     from codemode_server.upstreams.auth.redirect_listener import RedirectListener
@@ -91,6 +93,21 @@ class SignInOffers:
             elif outcome is not OfferOutcome.NONE:
                 self._refused_at[server] = self._clock()
         return outcome
+
+    async def offer_for(self, calls: ExecutionCalls, servers: Iterable[Server]) -> bool:
+        """Offer it for those of these servers that need it, until one is not signed in to. Returns whether one is
+        signed in to now."""
+        signed_in = False
+        for server in servers:
+            if server.state is not UpstreamState.SIGNED_OUT:
+                continue
+            outcome = await self.offer(calls, server.raw_name)
+            if outcome is not OfferOutcome.SIGNED_IN:
+                if outcome.remark:
+                    calls.messages.append(f"servers.{server.name}:{outcome.remark}")
+                break
+            signed_in = True
+        return signed_in
 
     def _can_offer(self, calls: ExecutionCalls, server: str) -> bool:
         settings = self._config.settings.servers.get(server)

@@ -1,4 +1,4 @@
-"""Counts calls. Subscribes to the pipeline's events."""
+"""Counts calls. Subscribes to the events of calls."""
 
 from __future__ import annotations
 

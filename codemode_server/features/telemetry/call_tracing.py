@@ -1,4 +1,4 @@
-"""The span of each call. Subscribes to the pipeline's events."""
+"""The span of each call. Subscribes to the events of calls."""
 
 from __future__ import annotations
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from codemode_server.calls.execution_calls import ExecutionCalls
+from codemode_server.calls.policy.limits import Limits
 from codemode_server.calls.policy.policy import Policy
-from codemode_server.calls.targets import CallTarget, ToolTarget
+from codemode_server.calls.targets import ToolTarget
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import PermissionSettings, Settings
-from codemode_server.domain.calls import Decision, Deny
+from codemode_server.domain.calls import CallOutcome, CallStatus, Decision, Deny, Recorded
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
@@ -35,14 +36,16 @@ class Product:
     def __init__(self, *rules: dict[str, str]) -> None:
         self.now = 0.0
         self.config = LiveConfig(settings(*rules))
-        self.policy = Policy(self.config, now=lambda: self.now)
+        self.policy = Policy(self.config)
+        self.limits = Limits(self.config, self.policy, now=lambda: self.now)
 
     def execution(self, principal: str = "me") -> ExecutionCalls:
         context = Caller(Principal(PrincipalId(principal)), Session("s1"), self.config)
         return ExecutionCalls(ExecutionId("x1"), context)
 
     def decide(self, calls: ExecutionCalls, name: str = "send", **arguments: Any) -> Decision:
-        return self.policy.decide(calls, target(name), arguments)
+        decided = self.policy.decide(calls, target(name), arguments)
+        return self.limits.decision(calls, target(name), arguments, decided)
 
     def kinds(self, calls: ExecutionCalls, count: int) -> list[str]:
         return [self.decide(calls).kind for _ in range(count)]
@@ -91,25 +94,20 @@ def test_a_limit_for_a_time_holds_for_all_executions_of_a_principal_and_no_other
     assert product.decide(product.execution("you")).kind == "allow"
 
 
-def test_a_call_that_another_step_denies_does_not_count() -> None:
+def test_a_call_that_something_else_denies_does_not_count() -> None:
     product = Product({"allow": "mail", "limit": "1/execution"})
-
-    def no_drafts(_calls: ExecutionCalls, target: CallTarget) -> Decision | None:
-        return Deny("no drafts") if target.name == "draft" else None
-
-    policy, calls = Policy(product.config, [no_drafts]), product.execution()
-    assert policy.decide(calls, target("draft"), {}) == Deny("no drafts")
-    assert policy.decide(calls, target("send"), {}).kind == "allow"
-    assert policy.decide(calls, target("send"), {}).kind == "deny", "control"
-
-
-def test_a_call_that_is_decided_again_is_not_counted_twice() -> None:
-    """It waited for its server or a person while the configuration was edited."""
-    product = Product({"allow": "mail", "limit": "2/execution"})
     calls = product.execution()
-    product.decide(calls)
-    assert product.policy.decide(calls, target(), {}, is_counted=True).kind == "allow"
-    assert product.kinds(calls, 2) == ["allow", "deny"]
+    assert product.limits.decision(calls, target("draft"), {}, Deny("no drafts")) == Deny("no drafts")
+    assert product.decide(calls).kind == "allow"
+    assert product.decide(calls).kind == "deny", "control"
+
+
+def test_what_an_earlier_run_made_exceeds_none_and_counts_for_the_execution() -> None:
+    product = Product({"allow": "mail", "limit": "1/execution"})
+    calls = product.execution()
+    replay = Recorded(CallOutcome(CallStatus.SUCCEEDED, 1.0), "call 1 of the earlier run")
+    assert [product.limits.decision(calls, target(), {}, replay) for _ in range(2)] == [replay, replay]
+    assert product.decide(calls).kind == "deny"
 
 
 def test_an_edit_that_leaves_a_rule_as_it_is_forgets_no_calls() -> None:

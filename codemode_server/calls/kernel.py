@@ -1,0 +1,366 @@
+"""The kernel of a call: its phases, the chain of layers around its sending, and its one record and last event.
+
+A call is prepared, gets its key, is decided, and passes the chain: each layer does its part around what is inside it.
+`startup/call_layers.py` lists the layers in order. A call that is refused or invalid is recorded when it ends; one that
+is sent is recorded before (`steps.Begin`). What follows a call and must not stop it subscribes to `calls.events`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+
+from codemode_server.calls.audit import MAX_ERROR_CHARACTERS
+from codemode_server.calls.events import CallBegan, CallEnded, CallEvents
+from codemode_server.calls.execution_calls import ExecutionCalls
+from codemode_server.calls.policy.limits import Limits
+from codemode_server.calls.policy.policy import Policy, most_restrictive
+from codemode_server.calls.results import MAX_LINKS, NO_RESULT, ResultSummary, linked_uris, summarise
+from codemode_server.calls.targets import CallTarget
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import (
+    Allow,
+    ApprovalDecision,
+    Ask,
+    CallOutcome,
+    CallStatus,
+    Capture,
+    Decision,
+    Deny,
+    Recorded,
+    ToolCall,
+    arguments_digest,
+)
+from codemode_server.domain.errors import (
+    AnswerLost,
+    CallError,
+    CallRefused,
+    CallTimedOut,
+    ExecutionError,
+    InvalidArguments,
+    JournalUnavailable,
+    UpstreamUnavailable,
+)
+from codemode_server.domain.tools import Effect
+from codemode_server.sandbox.contract import Reply
+from codemode_server.support.off_loop import is_large, run_sized
+from codemode_server.support.redaction import payload, recorded_text
+from codemode_server.upstreams.progress import CallProgress
+
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_journal import SqliteJournal
+
+_STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
+    (CallRefused, CallStatus.REFUSED),
+    (InvalidArguments, CallStatus.INVALID),
+    (AnswerLost, CallStatus.UNKNOWN),
+    (UpstreamUnavailable, CallStatus.UNAVAILABLE),
+    (CallTimedOut, CallStatus.TIMED_OUT),
+)
+_UNDECIDED = Deny("it ended before it was decided", advice="")
+
+
+class SentValues(Protocol):
+    """What is sent in place of texts in the arguments of a call."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments with the values, for decisions and checks."""
+
+    @property
+    def remark(self) -> str:
+        """What a decision that allows the call says of them."""
+
+    async def now(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as they are sent at this moment. Raises `CallRefused` if a value is gone."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One call on its way, owned by its task."""
+
+    calls: ExecutionCalls
+    target: CallTarget
+    arguments: dict[str, Any]
+    """As the program gave them, then as guardrails leave them; records and questions show these."""
+    seq: int
+    chain: Chain
+    began_at: float = field(default_factory=time.perf_counter)
+    """Value of `time.perf_counter`."""
+    is_large: bool = False
+    """True if work on the arguments is done in a thread."""
+    values: SentValues | None = None
+    record: ToolCall = field(init=False)
+    """The call as it is recorded; it is there from its first decision on."""
+    is_identified: bool = False
+    """True once `record` is there."""
+    is_announced: bool = False
+    """True once subscribers have heard of it."""
+    decision: Decision = _UNDECIDED
+    revision: int = -1
+    """Revision of the configuration under which it was decided."""
+    changes: tuple[str, ...] = ()
+    """Who changed the arguments and why; part of the reason of each decision."""
+    departure: Ask | None = None
+    """Approval needed because the call differs from an earlier run or a plan."""
+    is_guessed: bool = False
+    """True if its arguments derive from a placeholder of a dry run, which may be of another type."""
+    approved: Ask | None = None
+    """The question that a person has approved, if any."""
+    approval: ApprovalDecision | None = None
+    """The decision that came of it."""
+    progress: CallProgress = field(default_factory=CallProgress)
+    is_recorded: bool = False
+    """True if the journal was asked to record its beginning."""
+    given_uris: Sequence[str] = ()
+    """The URIs of links in its result as the upstream gave them."""
+    own: dict[type[Layer], Any] = field(default_factory=dict)
+    """State of layers."""
+
+    @property
+    def milliseconds(self) -> float:
+        """Since it began."""
+        return (time.perf_counter() - self.began_at) * 1e3
+
+    def note_links(self, reply: Reply) -> None:
+        """Let programs read what links of the reply, as the program will know them, stand for."""
+        if not self.given_uris:
+            return
+        links, server = self.calls.links, self.target.server.raw_name
+        for given, known in zip(self.given_uris, linked_uris(reply), strict=False):
+            if len(links) < MAX_LINKS:
+                links[server, known] = given
+
+
+Next = Callable[[Call], Awaitable[Reply]]
+
+
+class Layer:
+    """One concern of calls. A method that a layer does not have costs a call nothing."""
+
+    def is_for(self, calls: ExecutionCalls) -> bool:
+        """True if the calls of this execution pass the layer."""
+        return True
+
+    async def prepare(self, call: Call) -> None:
+        """May change the arguments, before the key is made of them."""
+
+    def restrict(self, call: Call) -> Deny | Ask | None:
+        """What holds beside the rules. Pure: it is asked again whenever the call is decided."""
+
+    async def settle(self, call: Call) -> None:
+        """May answer the call in another way than its server: asked once, after the first decision."""
+
+    async def around(self, call: Call, proceed: Next) -> Reply:
+        """Do the part of this layer around what is inside it. Raises as `Kernel.run` does."""
+        return await proceed(call)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The layers of one execution, by what they do."""
+
+    prepare: tuple[Callable[[Call], Awaitable[None]], ...]
+    restrict: tuple[Callable[[Call], Deny | Ask | None], ...]
+    settle: tuple[Callable[[Call], Awaitable[None]], ...]
+    proceed: Next
+
+    @classmethod
+    def of(cls, layers: Sequence[Layer], send: Next) -> Chain:
+        def has(layer: Layer, name: str) -> bool:
+            return getattr(type(layer), name) is not getattr(Layer, name)
+
+        proceed = send
+        for layer in reversed(layers):
+            if has(layer, "around"):
+                proceed = partial(layer.around, proceed=proceed)
+        return cls(
+            tuple(it.prepare for it in layers if has(it, "prepare")),
+            tuple(it.restrict for it in layers if has(it, "restrict")),
+            tuple(it.settle for it in layers if has(it, "settle")),
+            proceed,
+        )
+
+
+class Decisions:
+    """Decides on calls by the rules and what layers restrict, and counts them for limits."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        self._config = config
+        self._policy = Policy(config)
+        self._limits = Limits(config, self._policy)
+
+    def decide(self, call: Call) -> None:
+        """The most restrictive of all, on what is shown and on what is sent, under the configuration in force."""
+        decide = partial(self._policy.decide, call.calls, call.target)
+        decisions = [decide(call.arguments)]
+        decisions += [it for restrict in call.chain.restrict if (it := restrict(call)) is not None]
+        if call.values is not None:
+            decisions.append(decide(call.values.arguments))
+        if call.departure is not None:  # the first line of a question
+            decisions.insert(0, call.departure)
+        decision = decisions[0] if len(decisions) == 1 else most_restrictive(decisions)
+        remarks = call.changes
+        if call.values is not None and isinstance(decision, Allow):
+            remarks = (*remarks, call.values.remark)
+        call.decision = replace(decision, reason="; ".join((decision.reason, *remarks))) if remarks else decision
+        call.revision = self._config.revision
+
+    def decide_again(self, call: Call) -> None:
+        """The configuration, the tool, or what the session has read may have changed."""
+        server = self._config.settings.servers.get(call.record.server)
+        is_offered = server is not None and server.enabled and call.target.is_selected(server)
+        if is_offered or call.revision == self._config.revision:
+            self.decide(call)
+            return
+        call.decision, call.revision = Deny("the edited upstream.yaml does not offer it"), self._config.revision
+
+    def count(self, call: Call) -> None:
+        """Count a call that goes through for the limits; one that exceeds a limit is refused."""
+        call.decision = self._limits.decision(call.calls, call.target, call.arguments, call.decision)
+
+
+class Kernel:
+    """Runs calls, many at once; all state of a call is in its `Call` and the `ExecutionCalls`."""
+
+    def __init__(
+        self,
+        layers: Sequence[Layer],
+        send: Next,
+        *,
+        decisions: Decisions,
+        journal: SqliteJournal,
+        events: CallEvents,
+        config: LiveConfig,
+    ) -> None:
+        """`layers` from the outermost to the innermost, around `send`."""
+        self._layers = tuple(layers)
+        self._send = send
+        self._decisions = decisions
+        self._journal = journal
+        self._events = events
+        self._config = config
+
+    async def run(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Reply:
+        """Make one call for an execution and return what the program receives, or without a program the host.
+
+        Raises:
+            CallError: the call did not succeed; the message is for the program.
+            ExecutionError: the program has to be ended.
+            JournalUnavailable: the call could not be recorded, so it was not sent, or its outcome could not.
+        """
+        if calls.chain is None:
+            calls.chain = Chain.of([it for it in self._layers if it.is_for(calls)], self._send)
+        call = Call(calls, target, arguments, calls.next_seq(), calls.chain)
+        try:
+            await self._begin(call)
+            reply = await call.chain.proceed(call)
+            many = is_large(reply.value)
+            result = await run_sized(many, summarise, call.target, reply, self._config.payloads, calls.context.redactor)
+        except CallError as error:
+            message = calls.context.redactor.text(str(error))
+            await self._end(call, _status_of(error), error=message)
+            raise type(error)(message) from error
+        except ExecutionError as error:
+            await self._end(call, CallStatus.INVALID, error=str(error))
+            raise
+        except JournalUnavailable as error:
+            await self._announce(call)
+            self._publish_end(call, CallOutcome(CallStatus.INVALID, call.milliseconds, error=str(error)))
+            raise
+        except BaseException:
+            may_have_acted = call.is_recorded and call.target.effect is not Effect.READS
+            unknown = f"; whether tool {call.target.raw_name!r} acted is not known" if may_have_acted else ""
+            text = f"no answer before the program stopped waiting{unknown}"
+            await self._end(call, CallStatus.CANCELLED, error=text)
+            raise
+        status = CallStatus.FAILED if result.marked_error else CallStatus.SUCCEEDED
+        status = CallStatus.CAPTURED if isinstance(call.decision, Capture) else status
+        await self._end(call, status, reply, result, error=result.marked_error)
+        return reply
+
+    async def _begin(self, call: Call) -> None:
+        call.is_large = is_large(call.arguments)
+        for prepare in call.chain.prepare:
+            await prepare(call)
+        await self._identify(call)
+        self._decisions.decide(call)
+        for settle in call.chain.settle:
+            await settle(call)
+        self._decisions.count(call)
+        await self._announce(call)
+
+    async def _identify(self, call: Call) -> None:
+        """Give the call its key, which is made of what is sent."""
+        server, tool = call.target.server.raw_name, call.target.raw_name
+        digest = await run_sized(call.is_large, arguments_digest, call.arguments)
+        key = call.calls.next_key(server, tool, digest)
+        call.is_identified = True
+        call.record = ToolCall(call.calls.execution_id, call.seq, server, tool, call.arguments, key)
+
+    async def _announce(self, call: Call) -> None:
+        """Publish that the call has its number and decision, once."""
+        if call.is_announced:
+            return
+        call.is_announced = True
+        if not call.is_identified:
+            await self._identify(call)
+        redactor = call.calls.context.redactor
+        shown = await run_sized(call.is_large, payload, call.arguments, self._config.payloads, redactor)
+        self._events.publish(CallBegan(call.calls, call.record, call.target, call.decision, shown))
+
+    async def _end(
+        self,
+        call: Call,
+        status: CallStatus,
+        reply: Reply | None = None,
+        result: ResultSummary = NO_RESULT,
+        *,
+        error: str | None = None,
+    ) -> None:
+        """Record the outcome and publish it once it is the answer's turn, also if the program is being cancelled."""
+        outcome = CallOutcome(status, call.milliseconds, result.bytes, error=error)
+        if reply is not None:
+            outcome = replace(outcome, result=reply.value, encoding=reply.encoding)
+        if not call.is_announced:
+            with anyio.CancelScope(shield=True):
+                await self._announce(call)
+        try:
+            if status is not CallStatus.CANCELLED:
+                await call.calls.wait_for_turn(call.record.key)
+        finally:
+            try:
+                with anyio.CancelScope(shield=True):
+                    await self._record_end(call, outcome)
+            finally:
+                self._publish_end(call, outcome, reply, result)
+
+    async def _record_end(self, call: Call, outcome: CallOutcome) -> None:
+        record = call.record
+        if isinstance(call.decision, Recorded) and not call.decision.is_assumed:  # the journal has it
+            return
+        if not call.is_recorded:  # it was refused or invalid, so there is nothing that a crash could lose
+            await self._journal.begin_call(record, call.decision, is_read_only=True)
+        await self._journal.end_call(record.execution_id, record.seq, outcome)
+
+    def _publish_end(
+        self, call: Call, outcome: CallOutcome, reply: Reply | None = None, result: ResultSummary = NO_RESULT
+    ) -> None:
+        call.calls.note_answered(call.record.key)
+        error = outcome.error
+        if error is not None:  # a message may hold values
+            text = error if self._config.payloads == "all" else outcome.status.value
+            error = recorded_text(text, call.calls.context.redactor, MAX_ERROR_CHARACTERS)
+        self._events.publish(
+            CallEnded(call.calls, call.record, call.target, call.decision, outcome, error, reply, result)
+        )
+
+
+def _status_of(error: CallError) -> CallStatus:
+    """The status of a call that ended with this error."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)

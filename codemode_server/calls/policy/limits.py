@@ -1,0 +1,92 @@
+"""Limits of permission rules and of the whole product: how many calls go through in a time or an execution.
+
+They are looked at once for each call, after its decision, and count what is let through. A call that an earlier run
+made, or that is not sent, has to do with the limits of its execution alone.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from codemode_server.calls.execution_calls import ExecutionCalls
+from codemode_server.calls.policy.policy import Policy
+from codemode_server.calls.policy.settings import RuleLimit
+from codemode_server.calls.targets import CallTarget
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import Allow, Ask, Decision, Deny, Recorded
+from codemode_server.domain.ids import PrincipalId
+
+_MAX_WINDOWS = 10_000
+"""Counters of principals and rules; beyond it those are dropped whose time has passed."""
+_QUOTA = "limits.calls_per_minute"
+
+
+class Limits:
+    """Used on the event loop only, so that calls at the same time can't exceed a limit. Lost with the product."""
+
+    def __init__(self, config: LiveConfig, policy: Policy, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._config = config
+        self._policy = policy
+        self._now = now
+        self._windows: dict[tuple[PrincipalId, str], deque[float]] = {}
+        """Principal and text of the rule → when each call that counts stops counting."""
+
+    def decision(
+        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], decided: Decision
+    ) -> Decision:
+        """The decision on a call, where `decided` is that of rules and layers; a call that goes through counts."""
+        per_minute = self._config.settings.limits.calls_per_minute
+        if isinstance(decided, Deny) or not (per_minute or self._policy.has_limits):
+            return decided
+        is_sent = isinstance(decided, Allow | Ask)
+        limits: list[tuple[str, RuleLimit]] = []
+        rule = self._policy.rule(calls, target, arguments)
+        if rule is not None and (limit := rule.limit) is not None and (is_sent or limit.seconds is None):
+            limits.append((rule.settings.text, limit))  # the same after an edit that leaves the rule as it is
+            wait = None if isinstance(decided, Recorded) else self._seconds_until_free(calls, *limits[0])
+            if wait is not None:
+                reason = f"{rule.source}: its limit of {rule.settings.limit} is reached"
+                return Deny(f"{reason}; {_next_in(wait)}", advice="")
+        if is_sent and per_minute:
+            limits.append((_QUOTA, RuleLimit(per_minute, 60.0)))
+            if (wait := self._seconds_until_free(calls, *limits[-1])) is not None:
+                return Deny(f"{_QUOTA} is {per_minute:,}; {_next_in(wait)}", advice="")
+        for name, limit in limits:
+            self._count(calls, name, limit)
+        return decided
+
+    def _seconds_until_free(self, calls: ExecutionCalls, rule: str, limit: RuleLimit) -> float | None:
+        """None if the limit lets one more call through; infinite if it never does in this execution."""
+        if limit.seconds is None:
+            return None if calls.counted[rule] < limit.calls else float("inf")
+        window = self._window(calls, rule)
+        return None if len(window) < limit.calls else window[-limit.calls] - self._now()
+
+    def _count(self, calls: ExecutionCalls, rule: str, limit: RuleLimit) -> None:
+        if limit.seconds is None:
+            calls.counted[rule] += 1
+            return
+        window = self._window(calls, rule)
+        window.append(self._now() + limit.seconds)
+        self._windows[calls.context.principal.principal_id, rule] = window
+        if len(self._windows) > _MAX_WINDOWS:
+            self._drop_passed()
+
+    def _window(self, calls: ExecutionCalls, rule: str) -> deque[float]:
+        window = self._windows.get((calls.context.principal.principal_id, rule), deque())
+        now = self._now()
+        while window and window[0] <= now:
+            window.popleft()
+        return window
+
+    def _drop_passed(self) -> None:
+        now = self._now()
+        self._windows = {key: window for key, window in self._windows.items() if window and window[-1] > now}
+
+
+def _next_in(wait: float) -> str:
+    return f"the next call is possible in {'another program' if math.isinf(wait) else f'{math.ceil(wait)} s'}"

@@ -1,0 +1,198 @@
+"""The kernel's own layers, in the order in which a call passes them: `Check`, `Approval`, `Begin`; then `Send`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from codemode_server.calls.call_audit import MAX_INPUT_REQUESTS
+from codemode_server.calls.call_input import CallInput, ServerTexts
+from codemode_server.calls.events import (
+    CallApprovalRequested,
+    CallApprovalSettled,
+    CallEvents,
+    CallInputRequested,
+    CallRetried,
+    CallSending,
+)
+from codemode_server.calls.execution_calls import ExecutionCalls
+from codemode_server.calls.kernel import Call, Decisions, Layer, Next
+from codemode_server.calls.policy.refusals import require_not_denied
+from codemode_server.calls.resolver import Resolver
+from codemode_server.calls.results import linked_uris
+from codemode_server.calls.targets import MAX_OUTDATED, CallTarget, send, title_of
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import ApprovalDecision, Ask, Deny, Recorded, RetryReason, ToolCall
+from codemode_server.domain.errors import DecisionOutdated, InvalidArguments, UpstreamUnavailable
+from codemode_server.domain.input_requests import InputRequest
+from codemode_server.domain.tools import Effect
+from codemode_server.sandbox.contract import Reply
+from codemode_server.support.off_loop import is_large, run_sized
+from codemode_server.support.redaction import payload
+from codemode_server.upstreams.progress import CallProgress
+
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_journal import SqliteJournal
+    from codemode_server.upstreams.pool import UpstreamPool
+
+
+class Approver(Protocol):
+    """Asks the person about single calls. Neither a program nor the model has a way to it."""
+
+    async def approve(
+        self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask, on_question: Callable[[], None]
+    ) -> ApprovalDecision:
+        """The answer, however long it takes; a time that has passed is a `Deny`. `Recorded`: the attempt of an earlier
+        run arrived. `on_question` is called before the person is asked, and not at all if an earlier answer holds for
+        this call too. Cancelling it withdraws the question."""
+
+
+class Check(Layer):
+    """Refuses what is denied, so that the schema of a refused tool is never explained, and checks the arguments, so
+    that a person is never asked about a call that can't be sent. Masks secrets where a result enters."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        self._config = config
+
+    async def around(self, call: Call, proceed: Next) -> Reply:
+        require_not_denied(title_of(call.target), call.decision)
+        if not isinstance(call.decision, Recorded) and not call.is_guessed:
+            await check_arguments(call)
+        reply = await proceed(call)
+        call.given_uris = linked_uris(reply)
+        masked = await run_sized(is_large(reply.value), self._config.redactor.value, reply.value)
+        if masked is not reply.value:
+            reply = replace(reply, value=masked)
+        call.note_links(reply)
+        return reply
+
+
+async def check_arguments(call: Call) -> None:
+    """Compare what would be sent with the schema of the tool. Raises `InvalidArguments` if it does not fit."""
+    check, shown = call.target.check, call.arguments
+    if call.values is None:
+        await run_sized(call.is_large, check, shown)
+        return
+    try:
+        await run_sized(call.is_large, check, call.values.arguments)
+    except InvalidArguments:
+        # Its text may show a part of a value, which no search for values finds.
+        await run_sized(call.is_large, check, shown)
+        raise InvalidArguments(
+            f"{title_of(call.target)}: the arguments do not fit the schema of the tool with what the privacy "
+            "tokens in them stand for"
+        ) from None
+
+
+class Approval(Layer):
+    """Asks the person, where the decision says so, and decides again whenever the configuration, the tool, or what the
+    session has read has changed under the call."""
+
+    def __init__(
+        self,
+        approver: Approver,
+        decisions: Decisions,
+        resolver: Resolver,
+        events: CallEvents,
+    ) -> None:
+        self._approver = approver
+        self._decisions = decisions
+        self._resolver = resolver
+        self._events = events
+
+    async def around(self, call: Call, proceed: Next) -> Reply:
+        await self._approve(call)
+        outdated = 0
+        while True:
+            try:
+                return await proceed(call)
+            except DecisionOutdated as error:  # the configuration or the tool changed while the call waited
+                if (outdated := outdated + 1) > MAX_OUTDATED:
+                    raise UpstreamUnavailable(f"{error} again and again, so nothing was called") from error
+            call.target = await self._resolver.newest(call.target)
+            self._decisions.decide_again(call)
+            require_not_denied(title_of(call.target), call.decision)
+            await check_arguments(call)
+            await self._approve(call)
+
+    async def _approve(self, call: Call) -> None:
+        """The limits of time stand still while all calls wait so."""
+        while isinstance(ask := call.decision, Ask):
+            if ask != call.approved:
+                answer = await self._answer(call, ask)
+                require_not_denied(title_of(call.target), answer)
+                call.approved, call.approval = ask, answer
+                # What was approved may be forbidden by now, or the session has read more while the person was asked.
+                self._decisions.decide_again(call)
+            else:
+                call.decision = call.approval or ask
+        require_not_denied(title_of(call.target), call.decision)
+
+    async def _answer(self, call: Call, ask: Ask) -> ApprovalDecision:
+        calls, record, target = call.calls, call.record, call.target
+        is_asked, answer = False, None
+
+        def on_question() -> None:
+            nonlocal is_asked
+            is_asked = True
+            self._events.publish(CallApprovalRequested(calls, record, target, ask))
+
+        try:
+            with calls.host_wait.one_more():
+                answer = await self._approver.approve(calls, record, target, ask, on_question)
+        finally:
+            if is_asked:
+                self._events.publish(CallApprovalSettled(calls, record, target, answer))
+        is_compared = calls.resumed is not None or calls.plan is not None
+        if isinstance(answer, Deny) and is_compared and ask.reason not in answer.reason:
+            return replace(answer, reason=f"{answer.reason} ({ask.reason})")
+        return answer
+
+
+class Begin(Layer):
+    """Records a call before it is sent, once; one that can't be recorded is not sent."""
+
+    def __init__(self, journal: SqliteJournal, events: CallEvents, config: LiveConfig, texts: ServerTexts) -> None:
+        self._journal = journal
+        self._events = events
+        self._config = config
+        self._texts = texts
+
+    async def around(self, call: Call, proceed: Next) -> Reply:
+        if not call.is_recorded:
+            call.progress = self._progress(call)
+            self._events.publish(CallSending(call.calls, call.record, call.target, call.progress))
+            call.is_recorded = True  # also if the program ends meanwhile: what was asked of the journal is done
+            is_read_only = call.target.effect is Effect.READS
+            await self._journal.begin_call(call.record, call.decision, is_read_only=is_read_only)
+        return await proceed(call)
+
+    def _progress(self, call: Call) -> CallProgress:
+        def retried(reason: RetryReason) -> None:
+            self._events.publish(CallRetried(call.calls, call.record, reason))
+
+        answers = CallInput(call, config=self._config, texts=self._texts, record=partial(self._record_input, call))
+        masked = partial(self._texts.masked, call)
+        return CallProgress(input_provider=answers, protect=masked, on_retry=retried)
+
+    def _record_input(self, call: Call, request: InputRequest, status: str, answer: dict[str, Any] | None) -> None:
+        shown = None
+        if self._config.payloads == "all" and call.calls.input_requests <= MAX_INPUT_REQUESTS:
+            values = {"request": {**request.params}, "answer": answer}
+            shown = payload(values, self._config.payloads, call.calls.context.redactor)
+        feature = str(request.feature or "unknown")
+        self._events.publish(CallInputRequested(call.calls, call.record, feature, status, shown))
+
+
+class Send:
+    """Sends a call, with values in place of what stands for them."""
+
+    def __init__(self, upstreams: UpstreamPool) -> None:
+        self._upstreams = upstreams
+
+    async def __call__(self, call: Call) -> Reply:
+        sent = call.arguments if call.values is None else await call.values.now(call.arguments)
+        upstreams = self._upstreams.for_principal(call.calls.context.principal)
+        return await send(upstreams, call.target, sent, call.progress, call.revision)

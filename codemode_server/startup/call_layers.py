@@ -1,0 +1,63 @@
+"""The layers of a call, in their order, and the gateway that is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemode_server.calls.events import CallEvents
+from codemode_server.calls.gateway import Gateway
+from codemode_server.calls.kernel import Decisions, Kernel, Layer
+from codemode_server.calls.resolver import CatalogSource, Resolver
+from codemode_server.calls.steps import Approval, Approver, Begin, Check, Send
+from codemode_server.config.live import LiveConfig
+from codemode_server.features.dry_run.call_layer import DryRun
+from codemode_server.features.guardrails.call_layer import GuardedValues, Guardrails
+from codemode_server.features.guardrails.chain import NO_GUARDRAILS, GuardrailChain
+from codemode_server.features.privacy.call_privacy import Privacy
+from codemode_server.features.resume.call_layer import Departures, Replay
+from codemode_server.features.sign_in.call_layer import SignIn
+from codemode_server.features.sign_in.sign_in_offers import SignInOffers
+
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_journal import SqliteJournal
+    from codemode_server.upstreams.pool import UpstreamPool
+
+
+@dataclass(frozen=True, slots=True)
+class CallFeatures:
+    """What the configuration adds to calls."""
+
+    privacy: Privacy
+    guardrails: GuardrailChain = NO_GUARDRAILS
+    sign_ins: SignInOffers | None = None
+    restrictions: Sequence[Layer] = ()
+    """Layers that only restrict."""
+
+
+def gateway(
+    config: LiveConfig,
+    source: CatalogSource,
+    upstreams: UpstreamPool,
+    journal: SqliteJournal,
+    approver: Approver,
+    events: CallEvents,
+    features: CallFeatures,
+) -> Gateway:
+    resolver, decisions, privacy = Resolver(source), Decisions(config), features.privacy
+    layers: list[Layer] = [
+        *features.restrictions,  # they look at nothing that others change
+        Guardrails(features.guardrails, decisions),  # see the result last; the key is made of what they leave
+        privacy,  # all others but the server see tokens
+        GuardedValues(features.guardrails),  # after the values are known
+        Check(config),  # nobody is asked about a call that is refused or can't be sent
+        Departures(),  # may be one more question
+        Approval(approver, decisions, resolver, events),  # decides again whenever what was decided on has changed
+        Replay(),  # also what a person says has arrived
+        DryRun(),  # nothing of what is inside is done
+        Begin(journal, events, config, privacy),  # a call that can't be recorded is not sent
+        *([SignIn(features.sign_ins, events)] if features.sign_ins is not None else []),  # the same record holds
+    ]
+    kernel = Kernel(layers, Send(upstreams), decisions=decisions, journal=journal, events=events, config=config)
+    return Gateway(resolver, kernel, events, features.sign_ins)

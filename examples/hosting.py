@@ -8,11 +8,10 @@ says what to call. Everything that it sends and gets is printed. Run an example 
 from __future__ import annotations
 
 import json
-import sqlite3
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,12 @@ import anyio
 from mcp import Client, StdioServerParameters
 
 from scripts.npm import Unavailable
-from scripts.real_servers import commands
+from scripts.real_servers import entries
 
 SECONDS = 180
 """For one call; the first program on a machine waits until the sandbox is compiled."""
+SERVERS = ("calc", "filesystem", "memory", "orders")
+"""Installed from PyPI and npm, once for all examples."""
 
 
 class ExampleFailed(Exception):
@@ -66,6 +67,10 @@ class Example:
         """The folder of the server `filesystem`."""
         return self.folder / "files"
 
+    def configure(self, servers: dict[str, Any], **settings: Any) -> None:
+        state = {"dir": str(self.folder / "state")}
+        (self.folder / "upstream.yaml").write_text(json.dumps({"servers": servers, "state": state, **settings}))
+
     @asynccontextmanager
     async def session(self, *flags: str, environment: dict[str, str] | None = None) -> AsyncIterator[Session]:
         """A new process of the product for one session; the state of earlier ones is there. `flags` are of `serve`."""
@@ -79,45 +84,12 @@ def run(main: Callable[[Example], Awaitable[None]], **settings: Any) -> None:
     try:
         with tempfile.TemporaryDirectory(prefix="codemode-example-") as temporary:
             example = Example(Path(sys.argv[1] if len(sys.argv) > 1 else temporary).resolve())
-            _prepare(example, settings)
+            example.configure(entries(example.folder, SERVERS), **settings)
             anyio.run(main, example)
     except* Unavailable as reasons:
         sys.exit(f"the servers can't be installed: {reasons.exceptions[0]}")
     except* ExampleFailed:
         sys.exit(1)
-
-
-def _prepare(example: Example, settings: dict[str, Any]) -> None:
-    """Writes the configuration and the data; installs the servers from PyPI and npm, once for all examples."""
-    example.files.mkdir(parents=True, exist_ok=True)
-    started = commands(["calc", "filesystem", "memory", "sqlite"])
-    database = example.folder / "orders.db"
-    servers = {
-        "calc": started["calc"],
-        "filesystem": [*started["filesystem"], str(example.files)],
-        "memory": started["memory"],
-        "orders": [*started["sqlite"], "--db-path", str(database)],
-    }
-    entries: dict[str, dict[str, Any]] = {
-        name: {"command": command, "args": rest} for name, (command, *rest) in servers.items()
-    }
-    entries["memory"]["env"] = {"MEMORY_FILE_PATH": str(example.folder / "memory.jsonl")}
-    state = {"dir": str(example.folder / "state")}
-    (example.folder / "upstream.yaml").write_text(json.dumps({"servers": entries, "state": state, **settings}))
-    if not database.exists():
-        _write_orders(database)
-
-
-def _write_orders(path: Path) -> None:
-    """10,000 orders of 700 customers, the same each time."""
-    statuses = ("pending", "shipped", "paid", "cancelled")
-    rows = [
-        (number, statuses[number % 4], round(10 + number * 0.37 % 490, 2), f"customer{number % 700:03}@example.com")
-        for number in range(10_000)
-    ]
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE orders (id INTEGER, status TEXT, amount REAL, customer TEXT)")
-        connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", rows)
 
 
 def _indented(text: str) -> str:

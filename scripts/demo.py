@@ -8,25 +8,20 @@ in tokens against plain MCP. Nothing is faked.
 from __future__ import annotations
 
 import json
-import random
 import shutil
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
-from mcp import Client, StdioServerParameters
 
 from codemode_server.support.tokens import estimate_tokens
-from scripts import real_servers
+from examples.hosting import Example, ExampleFailed
 from scripts.npm import Unavailable
+from scripts.real_servers import ROOT, entries
 
-ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".cache" / "demo"
-
-UPSTREAMS = ("git", "time", "sqlite")
 
 PROGRAM = """\
 import asyncio, re
@@ -56,59 +51,17 @@ late[:2]
 """
 
 
-class DemoFailed(Exception):
-    """Raised when a step did not come out right."""
-
-
-def main() -> None:
-    WORK.mkdir(parents=True, exist_ok=True)
-    try:
-        installed = real_servers.commands(UPSTREAMS)
-        repository, database = _repository(), _orders()
-        servers = {
-            "git": [*installed["git"], "--repository", str(repository)],
-            "time": [*installed["time"], "--local-timezone", "UTC"],
-            "orders": [*installed["sqlite"], "--db-path", str(database)],
-        }
-        anyio.run(_demo, servers, repository)
-    except* subprocess.CalledProcessError as failures:
-        failed = failures.exceptions[0]
-        sys.exit(f"demo: {failed}\n{getattr(failed, 'stderr', '') or ''}")
-    except* (DemoFailed, Unavailable) as failures:
-        sys.exit(f"demo: {_first(failures)}")
-
-
-def _first(error: BaseException) -> BaseException:
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
-
-
-async def _demo(servers: dict[str, list[str]], repository: Path) -> None:
+async def main() -> None:
     shutil.rmtree(WORK / "state", ignore_errors=True)
-    config = WORK / "upstream.yaml"
-    settings = {
-        "servers": {name: {"command": command[0], "args": command[1:]} for name, command in servers.items()},
-        "permissions": {"rules": [{"allow": "git/git_log"}, {"allow": "git/git_show"}, {"deny": "git/*"}]},
-        "state": {"dir": str(WORK / "state")},
-    }
-    config.write_text(json.dumps(settings, indent=2))
-    command = ["-m", "codemode_server", "--config", str(config)]
-    seen = 0
-    async with Client(StdioServerParameters(command=sys.executable, args=command, env={"LANG": "C.UTF-8"})) as client:
-
-        async def call(tool: str, **arguments: Any) -> str:
-            nonlocal seen
-            result = await client.call_tool(tool, arguments, read_timeout_seconds=180)
-            text = "\n".join(getattr(block, "text", "") for block in result.content)
-            if result.is_error:
-                raise DemoFailed(f"{tool} failed:\n{text}")
-            seen += estimate_tokens(json.dumps(arguments)) + estimate_tokens(text)
-            return text
-
-        tools = (await client.list_tools()).tools
+    demo, repository = Example(WORK), _repository()
+    rules = [{"allow": "git/git_log"}, {"allow": "git/git_show"}, {"deny": "git/*"}]
+    demo.configure(entries(WORK, ("git", "time", "orders"), repository), permissions={"rules": rules})
+    async with demo.session(environment={"LANG": "C.UTF-8"}) as session:
+        tools = (await session.client.list_tools()).tools
         shown = json.dumps([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools])
-        seen += estimate_tokens(shown + (client.instructions or ""))
+        tokens = estimate_tokens(shown + (session.client.instructions or ""))
         _heading("1. The host connects: what the model has in its context from now on")
-        print(f"   {', '.join(tool.name for tool in tools)}: {seen} tokens")
+        print(f"{', '.join(tool.name for tool in tools)}: {tokens} tokens")
         steps: tuple[tuple[str, str, dict[str, Any]], ...] = (
             ("2. The model looks around", "list_dir", {"path": "/servers"}),
             ("3. … searches", "search_tools", {"query": "commit history and diffs", "limit": 3}),
@@ -117,16 +70,14 @@ async def _demo(servers: dict[str, list[str]], repository: Path) -> None:
         )
         for heading, tool, arguments in steps:
             _heading(heading)
-            print(_indented(f"{tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"))
-            print(_indented(await call(tool, **arguments), "   │ "))
-        _heading("6. The programs of examples/programs/")
+            await session.call(tool, **arguments)
         for path in sorted((ROOT / "examples" / "programs").glob("*.py")):
-            code = path.read_text().replace('REPOSITORY = "."', f"REPOSITORY = {str(repository)!r}")
-            print(_indented(f"{path.name}\n{await call('execute_code', code=code)}", "   │ "))
+            _heading(f"6. examples/programs/{path.name}")
+            await session.run(path.read_text().replace('REPOSITORY = "."', f"REPOSITORY = {str(repository)!r}"))
+    product = [sys.executable, "-m", "codemode_server", "--config", str(WORK / "upstream.yaml")]
     for heading, words in (("7. What was recorded", ["executions", "list"]), ("8. What was saved", ["stats"])):
         _heading(heading)
-        said = await anyio.run_process([sys.executable, *command, *words])
-        print(_indented(said.stdout.decode()))
+        print((await anyio.run_process([*product, *words])).stdout.decode())
 
 
 def _repository() -> Path:
@@ -145,31 +96,14 @@ def _repository() -> Path:
     return made
 
 
-def _orders() -> Path:
-    """A database with 10,000 orders, the same each time."""
-    path = WORK / "orders.db"
-    path.unlink(missing_ok=True)
-    numbers = random.Random(7)
-    rows = [
-        (i, f"customer{numbers.randrange(900):03}@example.com", numbers.choice(["pending", "paid", "shipped"]),
-         round(numbers.uniform(5, 1000), 2), f"2026-{numbers.randrange(1, 13):02}-{numbers.randrange(1, 29):02}")
-        for i in range(1, 10_001)
-    ]  # fmt: skip
-    connection = sqlite3.connect(path)
-    with connection:
-        connection.execute("CREATE TABLE orders (id INTEGER, customer TEXT, status TEXT, amount REAL, day TEXT)")
-        connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", rows)
-    connection.close()
-    return path
-
-
 def _heading(text: str) -> None:
     print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}")
 
 
-def _indented(text: str, prefix: str = "   ") -> str:
-    return "\n".join(prefix + line for line in text.splitlines())
-
-
 if __name__ == "__main__":
-    main()
+    try:
+        anyio.run(main)
+    except* Unavailable as reasons:
+        sys.exit(f"demo: {reasons.exceptions[0]}")
+    except* (ExampleFailed, subprocess.CalledProcessError) as failures:
+        sys.exit(f"demo: {failures.exceptions[0]}")

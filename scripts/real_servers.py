@@ -1,21 +1,25 @@
-"""Real MCP servers that run offline and without credentials, installed into .cache: `python -m scripts.real_servers`.
+"""Real MCP servers that run offline and without credentials, with some data: installed into .cache, once.
 
-For the demo, the proof in tests/proof, and the benchmark of the stubs. They and all that they need are locked in
-requirements/. Servers that need the same `mcp` share an environment. Standard library only.
+For the demo, the examples, the proof in tests/proof, and the benchmark of the stubs. They and all that they need are
+locked in requirements/. Servers that need the same `mcp` share an environment. Standard library only.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import random
 import re
 import shutil
+import sqlite3
 import sys
 import venv
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from scripts.npm import Unavailable, commands_of, install, node_folder
+from scripts.npm import commands_of, install, node_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache"
@@ -23,17 +27,58 @@ SECONDS = 900
 SERVERS = {
     "git": ("mcp-server-git", "mcp2"),
     "time": ("mcp-server-time", "mcp2"),
-    "excel": ("excel-mcp-server", "mcp2"),
-    "sqlite": ("mcp-server-sqlite", "mcp1"),
-    "duckdb": ("mcp-server-duckdb", "mcp1"),
+    "orders": ("mcp-server-sqlite", "mcp1"),
     "everything": ("mcp-server-everything", "npm"),
     "filesystem": ("mcp-server-filesystem", "npm"),
     "memory": ("mcp-server-memory", "npm"),
-    "thinking": ("mcp-server-sequential-thinking", "npm"),
     "calc": ("calc-mcp", "npm"),
-    "cyangit": ("git-mcp-server", "npm"),
 }
 """The command of each, and the environment it is in; "npm" for those of npm."""
+
+
+def entries(folder: Path, names: Iterable[str], repository: Path = ROOT) -> dict[str, dict[str, Any]]:
+    """The entries of these servers in an upstream.yaml, with their data in `folder`; all are installed by now.
+
+    Raises:
+        Unavailable: PyPI or npm can't be had, or not what they need.
+    """
+    files, database = folder / "files", folder / "orders.db"
+    arguments = {
+        "git": ["--repository", str(repository)],
+        "time": ["--local-timezone", "UTC"],
+        "orders": ["--db-path", str(database)],
+        "filesystem": [str(files)],
+        "everything": ["stdio"],
+    }
+    files.mkdir(parents=True, exist_ok=True)
+    if not database.exists():
+        _write_orders(database)
+    started: dict[str, dict[str, Any]] = {
+        name: {"command": command[0], "args": [*command[1:], *arguments.get(name, [])]}
+        for name, command in commands(names).items()
+    }
+    if "memory" in started:
+        started["memory"]["env"] = {"MEMORY_FILE_PATH": str(folder / "memory.jsonl")}
+    return started
+
+
+def _write_orders(path: Path) -> None:
+    """10,000 orders of 900 customers, the same each time."""
+    numbers = random.Random(7)
+    statuses = ("pending", "shipped", "paid", "cancelled")
+    rows = [
+        (
+            number,
+            f"customer{numbers.randrange(900):03}@example.com",
+            numbers.choice(statuses),
+            round(numbers.uniform(5, 1000), 2),
+            f"2026-{numbers.randrange(1, 13):02}-{numbers.randrange(1, 29):02}",
+        )
+        for number in range(1, 10_001)
+    ]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE orders (id INTEGER, customer TEXT, status TEXT, amount REAL, day TEXT)")
+        connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", rows)
 
 
 def commands(names: Iterable[str] = SERVERS) -> dict[str, list[str]]:
@@ -48,18 +93,10 @@ def commands(names: Iterable[str] = SERVERS) -> dict[str, list[str]]:
         if place == "npm":
             found[name] = [str(node_folder() / "node"), str(commands_of("servers") / script)]
         else:
-            found[name] = [str(python_of(place).with_name(script))]
+            lock = ROOT / "requirements" / f"servers-{place}.txt"
+            wanted = ("--require-hashes", "--requirement", str(lock))
+            found[name] = [str(environment(f"servers/{place}", wanted, lock.read_text()).with_name(script))]
     return found
-
-
-def python_of(name: str) -> Path:
-    """The interpreter of an environment, with all that its servers need.
-
-    Raises:
-        Unavailable: PyPI can't be had.
-    """
-    lock = ROOT / "requirements" / f"servers-{name}.txt"
-    return environment(f"servers/{name}", ("--require-hashes", "--requirement", str(lock)), lock.read_text())
 
 
 def environment(name: str, wanted: Sequence[str], version: str) -> Path:
@@ -88,11 +125,3 @@ def environment(name: str, wanted: Sequence[str], version: str) -> Path:
 def _reason(stderr: str) -> str:
     errors = re.findall(r"^ERROR: (.+)", stderr, re.MULTILINE)
     return errors[-1] if errors else ""
-
-
-if __name__ == "__main__":
-    try:
-        for name, command in commands().items():
-            print(name, *command)
-    except Unavailable as reason:
-        sys.exit(f"real_servers: {reason}")

@@ -1,4 +1,4 @@
-"""What stubs say of results, on twenty tasks for eleven real servers: writes benchmarks/TYPES.md.
+"""What stubs say of results, on ten tasks for six real servers: writes benchmarks/TYPES.md.
 
 For each style of stub: how many of the keys that a task's program uses are in its types before the first call, and how
 many tokens a model reads to know them.
@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import bpe_openai
 from mcp import Client
 
-from benchmarks.result_types.world import World, configuration, make_world
+from benchmarks.report import table, tokens
 from codemode_server.app import App
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.catalog.catalog import Catalog, Tool
@@ -32,16 +31,16 @@ from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, 
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from scripts.npm import Unavailable
+from scripts.real_servers import entries
 
 HERE = Path(__file__).parent
 REPORT = HERE.parent / "TYPES.md"
 STYLES = ("none", "declared", "one call", "learned")
 _SETTLE_SECONDS = 120
-_ENCODING = bpe_openai.get_encoding("o200k_base")
 _HEAD = """\
 # What stubs say of results
 
-`make bench-types`: twenty tasks on eleven real MCP servers, offline. The programs are in `result_types/tasks`, written
+`make bench-types`: ten tasks on six real MCP servers, offline. The programs are in `result_types/tasks`, written
 as a model writes them, and each is run in the sandbox.
 
 - A *key* is one that a program asks a result for by name. What the program's own SQL names needs no type.
@@ -52,30 +51,68 @@ as a model writes them, and each is run in the sandbox.
 
 
 async def measure(folder: Path) -> str:
-    world = make_world(folder)
-    tasks = {path.stem: path.read_text() for path in sorted((HERE / "tasks").glob("t*.py"))}
-    async with App.open(load(configuration(world))) as app, Client(app.front) as client:
+    config = _world(folder)
+    programs = {path.stem: _filled(folder, path) for path in sorted((HERE / "tasks").glob("t*.py"))}
+    async with App.open(load(config)) as app, Client(app.front) as client:
         await client.list_tools()
         app.connect()
         await app.pool.wait_settled(_SETTLE_SECONDS)
-        catalogs = await _catalogs(app, world)
-        for name, code in tasks.items():
-            arguments = {"code": world.filled(code)}
-            result = await client.call_tool("execute_code", arguments, read_timeout_seconds=120)
+        catalogs = await _catalogs(app, json.loads(_filled(folder, HERE / "calls.json")))
+        for name, code in programs.items():
+            result = await client.call_tool("execute_code", {"code": code}, read_timeout_seconds=120)
             if (result.structured_content or {}).get("status") != "succeeded":
                 raise RuntimeError(f"{name}: {result.content}")
-    rows = [["task", "keys", *(f"known: {style}" for style in STYLES), *(f"read: {style}" for style in STYLES)]]
-    sums = [0] * (1 + 2 * len(STYLES))
-    for name, code in tasks.items():
-        figures = _figures(code, catalogs)
-        sums = [one + other for one, other in zip(sums, figures, strict=True)]
-        rows.append([name[1:].replace("_", " "), *(f"{figure:,}" for figure in figures)])
-    rows.append([f"**all {len(tasks)}**", *(f"{figure:,}" for figure in sums)])
-    rows.insert(1, ["---"] * len(rows[0]))
-    return f"{_HEAD}\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    figures = {name[1:].replace("_", " "): _figures(code, catalogs) for name, code in programs.items()}
+    figures[f"**all {len(figures)}**"] = [sum(column) for column in zip(*figures.values(), strict=True)]
+    heads = ["task", "keys", *(f"known: {style}" for style in STYLES), *(f"read: {style}" for style in STYLES)]
+    return f"{_HEAD}\n{table(heads, [[name, *(f'{each:,}' for each in row)] for name, row in figures.items()])}"
 
 
-async def _catalogs(app: App, world: World) -> list[Catalog]:
+def _world(folder: Path) -> Path:
+    """What the servers work on, the same each time, and the configuration that starts them."""
+    lines = (
+        f"2026-09-{1 + n // 4:02}T{8 + n % 4:02}:00:00Z {('checkout', 'stock', 'mailer')[n % 3]} request {n} "
+        f"took {37 * n % 900} ms\n"
+        for n in range(60)
+    )
+    (folder / "files").mkdir()
+    (folder / "files" / "app.log").write_text("".join(lines))
+    nodes: list[dict[str, Any]] = [
+        {"type": "entity", "name": name, "entityType": kind, "observations": observations}
+        for kind, name, observations in (
+            ("person", "Ada Byron", ["writes from ada@example.com", "likes tests"]),
+            ("person", "Grace Hopper", ["writes from grace@example.com"]),
+            ("service", "checkout", ["takes payments"]),
+            ("service", "stock", ["counts the lamps"]),
+            ("service", "mailer", ["sends letters"]),
+        )
+    ]
+    nodes += [
+        {"type": "relation", "from": source, "to": target, "relationType": kind}
+        for source, kind, target in (
+            ("Ada Byron", "owns", "checkout"),
+            ("Grace Hopper", "owns", "stock"),
+            ("checkout", "calls", "mailer"),
+        )
+    ]
+    (folder / "memory.jsonl").write_text("\n".join(map(json.dumps, nodes)))
+    config = folder / "upstream.yaml"
+    settings = {
+        "servers": entries(folder, ("calc", "everything", "filesystem", "memory", "orders", "time")),
+        "state": {"dir": str(folder / "state")},
+        "sandbox": {"backend": "wasm"},
+        "search": {"ranker": "lexical"},
+        "results": {"structured_content": True},
+    }
+    config.write_text(json.dumps(settings))
+    return config
+
+
+def _filled(folder: Path, path: Path) -> str:
+    return path.read_text().replace("{files}", str(folder / "files"))
+
+
+async def _catalogs(app: App, corpus: list[dict[str, Any]]) -> list[Catalog]:
     """One for each style."""
     listings = [server.listing for server in app.catalog().servers]
     bare = [
@@ -89,11 +126,10 @@ async def _catalogs(app: App, world: World) -> list[Catalog]:
     )
     await app.stores.journal.begin_execution(record)
     calls = ExecutionCalls(execution, context)
-    corpus: list[dict[str, Any]] = json.loads((HERE / "calls.json").read_text())
     for some in (slice(1), slice(1, None)):
         for one in corpus:
             for arguments in one["arguments"][some]:
-                await app.gateway.call(calls, one["server"], one["tool"], world.filled(arguments))
+                await app.gateway.call(calls, one["server"], one["tool"], arguments)
         catalogs.append(app.catalog())
     return catalogs
 
@@ -109,7 +145,7 @@ def _figures(code: str, catalogs: list[Catalog]) -> list[int]:
         "\n\n".join(part.text for part in read_tool(catalog, ", ".join(tool.path for tool in tools)))
         for catalog, tools in zip(catalogs, every, strict=True)
     ]
-    return [len(keys), *known, *(len(_ENCODING.encode(text)) for text in texts)]
+    return [len(keys), *known, *(tokens(text) for text in texts)]
 
 
 def _keys(code: str) -> Iterator[str]:

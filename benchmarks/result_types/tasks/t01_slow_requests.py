@@ -5,7 +5,7 @@ import re
 from servers.calc import math
 from servers.filesystem import read_text_file
 
-log = read_text_file(path="{files}/logs/app.log")["content"]
+log = read_text_file(path="{files}/app.log")["content"]
 times = {}
 for service, took in re.findall(r" (\w+) request \d+ took (\d+) ms", log):
     times.setdefault(service, []).append(int(took))

@@ -1,6 +1,6 @@
 """Document the database: every table with its columns, types and keys, as Markdown."""
 
-from servers.sqlite import describe_table, list_tables
+from servers.orders import describe_table, list_tables
 
 lines = []
 for table in list_tables():

@@ -17,7 +17,7 @@ from mcp import Client
 from benchmarks import attack_table, attacks, function_calls, peers, start
 from benchmarks.product import HERE, UPSTREAM, resident_mib
 from benchmarks.report import Row, measured_by, milliseconds, milliseconds_of, percentiles, rows_table, tokens
-from benchmarks.search.corpora import Missing, catalog_of, toolsets
+from benchmarks.search.corpora import OWN, Missing, corpus
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import list_dir, read_tool
@@ -151,7 +151,7 @@ async def checking(runs: int = 100) -> Row:
 def stubs() -> Row:
     """A stub against the JSON definition it stands for, over the tools of real servers, where those are at hand."""
     try:
-        catalog = catalog_of(toolsets())
+        catalog = corpus(OWN).catalog
     except Missing as reason:
         return Row("tokens of the stubs over their JSON definitions", f"skipped: {reason}")
     started = time.perf_counter()

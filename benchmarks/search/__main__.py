@@ -7,16 +7,15 @@ python -m benchmarks.search --sets azure,livemcp_step --rankers lexical,static
 from __future__ import annotations
 
 import argparse
-import platform
 import statistics
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.search.corpora import EVERYDAY, LATER, OWN, PUBLIC, Corpus, Missing, catalog_of, corpus, own_queries
+from benchmarks.report import measured_by, milliseconds_of, table
+from benchmarks.search.corpora import EVERYDAY, LATER, OWN, PUBLIC, Corpus, Missing, corpus, own_queries
 from benchmarks.search.rankers import RANKERS, Ranker, Unavailable, ndcg, top1
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
@@ -60,12 +59,12 @@ def main() -> int:
         is_met &= ranker.name != "static" or not set(PUBLIC) <= set(asked.sets) or mean >= MIN_MEAN
         rows.append([ranker.name, *(f"{gain:.3f} ({first:.3f})" for gain, first in found.values()), f"{mean:.3f}"])
     heads = ["ranker", *(one.name for one in corpora), "mean of the public sets"]
-    sections += ["## Quality\n", _table(heads, rows), "", _answers(corpora)]
+    sections += ["## Quality\n", table(heads, rows), _answers(corpora)]
     if not asked.quality_only:
         rows = [_latency(ranker) for ranker in rankers]
         is_met &= all(row[0] == "semantic" or float(row[3].split()[0]) <= MAX_QUERY_MS for row in rows)
-        machine = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
-        sections += [f"## Latency\n\nOn {machine}.\n", _table(["ranker", "tools", "built", "p50", "p95"], rows)]
+        heads = ["ranker", "tools", "built", "p50", "p95"]
+        sections += [f"## Latency\n\n{measured_by('make bench-search')}\n", table(heads, rows)]
     for ranker in rankers:
         ranker.close()
     text = "\n".join([*sections, *(f"- not measured: {reason}" for reason in left_out)])
@@ -86,39 +85,30 @@ def _answers(corpora: Sequence[Corpus]) -> str:
     """What the answers say, by the lexical ranker."""
     rows = []
     for one in corpora:
-        catalog, rankers = catalog_of(one.entries), RankerStack()
-        rankers.index(collections(catalog))
+        rankers = RankerStack()
+        rankers.index(collections(one.catalog))
         asked = {one.name: one.queries}
         if one.name == OWN:
             asked["queries without a right tool"] = own_queries("nothing.jsonl")
         for name, queries in asked.items():
-            answers = [search_tools(catalog, rankers, query.text) for query in queries]
+            answers = [search_tools(one.catalog, rankers, query.text) for query in queries]
             shown, size = (np.mean([len(it.results) for it in answers]), np.mean([len(it.text) for it in answers]))
             is_nothing = np.mean([not it.results or "; nearest: " in it.doubt for it in answers])
             rows.append([name, f"{shown:.1f}", f"{size:.0f}", f"{is_nothing:.1%}"])
-    return f"## Answers\n\n{_table(['queries', 'results', 'characters', 'told that nothing fits'], rows)}\n"
+    return f"## Answers\n\n{table(['queries', 'results', 'characters', 'told that nothing fits'], rows)}"
 
 
 def _latency(ranker: Ranker) -> list[str]:
     """The time of a query over the largest public set; for each query the best of three."""
     asked = corpus(LATENCY_SET)
-    started = time.perf_counter()
-    index = ranker.indexed(catalog_of(asked.entries))
-    built = time.perf_counter() - started
-    times = []
-    for query in asked.queries[:: 1 + len(asked.queries) // 200]:
-        three = []
-        for _ in range(3):
-            started = time.perf_counter()
-            ranker.best(index, query.text)
-            three.append((time.perf_counter() - started) * 1e3)
-        times.append(min(three))
+    built = milliseconds_of(lambda: ranker.indexed(asked.catalog)) / 1e3
+    best = ranker.indexed(asked.catalog)
+    times = [
+        min(milliseconds_of(lambda text=query.text: best(text)) for _ in range(3))  # type: ignore[misc]
+        for query in asked.queries[:: 1 + len(asked.queries) // 200]
+    ]
     median, high = statistics.median(times), statistics.quantiles(times, n=20)[18]
-    return [ranker.name, f"{len(asked.entries):,}", f"{built:.1f} s", f"{median:.1f} ms", f"{high:.1f} ms"]
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, ["---"] * len(heads), *rows))
+    return [ranker.name, f"{asked.catalog.tool_count:,}", f"{built:.1f} s", f"{median:.1f} ms", f"{high:.1f} ms"]
 
 
 def _arguments() -> argparse.Namespace:

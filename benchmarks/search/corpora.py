@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,8 +19,6 @@ SHARED = next(
     HERE.parents[2] / "shared",
 )
 """Beside the clone, or beside a folder that the clone is in, as a worktree may be."""
-RETRIEVAL = SHARED / "retrieval"
-TOOLSETS = SHARED / "toolsets"
 PUBLIC = ("azure", "livemcp_task", "livemcp_step", "toolbench", "sealtools")
 OWN = "own"
 """Queries as models write them, over the tools of 35 real servers."""
@@ -45,21 +42,7 @@ _NAMES = """
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One tool of a corpus."""
-
-    id: str
-    server: str
-    server_description: str
-    name: str
-    description: str
-    input_schema: dict[str, Any]
-    title: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Query:
-    id: str
     text: str
     relevant: frozenset[str]
     """Ids of the right tools; none where no tool is right."""
@@ -71,7 +54,9 @@ class Corpus:
     """Tools, and queries over them."""
 
     name: str
-    entries: tuple[Entry, ...]
+    catalog: Catalog
+    ids: Mapping[tuple[str, str], str]
+    """Server and tool as the catalog names them → the id in the corpus."""
     queries: tuple[Query, ...]
 
 
@@ -87,100 +72,73 @@ def corpus(name: str) -> Corpus:
         Missing: it is not here.
     """
     if name in _FILES:
-        return Corpus(name, toolsets(), own_queries(_FILES[name]))
-    folder = RETRIEVAL / name
+        return Corpus(name, *_toolsets(), own_queries(_FILES[name]))
+    folder = SHARED / "retrieval" / name
     if not folder.exists():
-        raise Missing(f"no set {name} in {RETRIEVAL}")
-    queries = (
-        Query(one["id"], one["query"], frozenset(one["relevant"]), str(one.get("split", "")))
-        for one in _lines(folder / "queries.jsonl")
-    )
-    return Corpus(name, _entries(folder), tuple(queries))
+        raise Missing(f"no set {name} in {folder.parent}")
+    queries = (Query(one["query"], frozenset(one["relevant"])) for one in _lines(folder / "queries.jsonl"))
+    return Corpus(name, *_catalog(_lines(folder / "tools.jsonl")), tuple(queries))
 
 
 def own_queries(file: str) -> tuple[Query, ...]:
     """Ours; `relevant` is a list of tools, or for several wants a list of such lists."""
-    return tuple(_own_query(number, one) for number, one in enumerate(_lines(HERE / file), 1))
-
-
-def _own_query(number: int, one: dict[str, Any]) -> Query:
-    relevant = one.get("relevant", [])
-    flat = {tool for want in relevant for tool in (want if isinstance(want, list) else [want])}
-    return Query(f"{OWN}-{number}", one["query"], frozenset(flat), one["kind"])
+    return tuple(
+        Query(
+            one["query"],
+            frozenset(
+                tool for want in one.get("relevant", []) for tool in (want if isinstance(want, list) else [want])
+            ),
+            one["kind"],
+        )
+        for one in _lines(HERE / file)
+    )
 
 
 @cache
-def toolsets() -> tuple[Entry, ...]:
-    """The tools of 35 servers as they were listed; an id is `server.tool`, both names raw.
-
-    Raises:
-        Missing: they are not here.
-    """
-    if not TOOLSETS.exists():
-        raise Missing(f"no toolsets in {TOOLSETS}")
-    return tuple(itertools.chain.from_iterable(map(_toolset, sorted(TOOLSETS.glob("*.json")))))
+def _toolsets() -> tuple[Catalog, Mapping[tuple[str, str], str]]:
+    """The tools of 35 servers as they were listed; an id is `server.tool`, both names raw."""
+    folder = SHARED / "toolsets"
+    if not folder.exists():
+        raise Missing(f"no toolsets in {folder}")
+    return _catalog(tool for path in sorted(folder.glob("*.json")) for tool in _toolset(path))
 
 
-def _toolset(path: Path) -> Iterator[Entry]:
+def _toolset(path: Path) -> Iterator[dict[str, Any]]:
     listed = json.loads(path.read_text())
     key = dict(pair.split("=") for pair in _NAMES.split()).get(path.stem) or path.stem.rpartition("server-")[2]
     told = listed.get("initialize") or {}
     about = describe_server((told.get("serverInfo") or {}).get("description"), told.get("instructions"))
     for tool in listed["tools"]:
-        yield Entry(
-            f"{key}.{tool['name']}",
-            key,
-            about,
-            tool["name"],
-            tool.get("description") or "",
-            tool.get("inputSchema") or {},
-            tool.get("title") or "",
-        )
+        more = {"id": f"{key}.{tool['name']}", "server": key, "server_description": about}
+        yield {**tool, **more, "input_schema": tool.get("inputSchema")}
 
 
-def _entries(folder: Path) -> tuple[Entry, ...]:
-    return tuple(
-        Entry(
-            one["id"],
-            one["server"],
-            one.get("server_description") or "",
-            one["name"],
-            one.get("description") or "",
-            one.get("input_schema") or {},
+def _catalog(tools: Iterable[dict[str, Any]]) -> tuple[Catalog, Mapping[tuple[str, str], str]]:
+    """The catalog that a product in front of these servers has, and the ids of its tools."""
+    servers: dict[str, dict[str, dict[str, Any]]] = {}
+    for tool in tools:
+        servers.setdefault(tool["server"], {}).setdefault(tool["name"], tool)
+    catalog = Catalog.build(
+        UpstreamListing(
+            server,
+            UpstreamState.READY,
+            tuple(
+                ToolDefinition(
+                    name, one.get("description") or "", one.get("title") or None, one.get("input_schema") or {}
+                )
+                for name, one in listed.items()
+            ),
+            next(iter(listed.values())).get("server_description") or "",
         )
-        for one in _lines(folder / "tools.jsonl")
+        for server, listed in servers.items()
     )
+    return catalog, {
+        (tool.server, tool.name): servers[server.raw_name][tool.raw_name]["id"]
+        for server in catalog.servers
+        for tool in server.tools
+    }
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     with path.open() as file:
         yield from map(json.loads, file)
-
-
-def catalog_of(entries: Iterable[Entry]) -> Catalog:
-    """The catalog that a gateway in front of these servers has."""
-    by_server: dict[str, dict[str, Entry]] = {}
-    for entry in entries:
-        by_server.setdefault(entry.server, {}).setdefault(entry.name, entry)
-    return Catalog.build(
-        UpstreamListing(
-            server,
-            UpstreamState.READY,
-            tuple(
-                ToolDefinition(one.name, one.description, one.title or None, one.input_schema)
-                for one in entries.values()
-            ),
-            next(iter(entries.values())).server_description,
-        )
-        for server, entries in by_server.items()
-    )
-
-
-def ids_of(catalog: Catalog, entries: Iterable[Entry]) -> dict[tuple[str, str], str]:
-    """Raw names of server and tool → the id in the corpus, of Python names too: (server, tool) of the catalog."""
-    raw = {(entry.server, entry.name): entry.id for entry in entries}
-    return {
-        (tool.server, tool.name): raw[server.raw_name, tool.raw_name]
-        for server in catalog.servers
-        for tool in server.tools
-    }

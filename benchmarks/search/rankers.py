@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.search.corpora import Corpus, catalog_of, ids_of
+from benchmarks.search.corpora import Corpus
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config.settings import SearchSettings
 from codemode_server.domain.errors import CodemodeError
@@ -26,15 +25,6 @@ CACHE = Path(__file__).parents[2] / ".cache" / "search"
 
 class Unavailable(Exception):
     """Raised when a ranker can't be loaded here."""
-
-
-@dataclass(frozen=True)
-class Indexed:
-    """One catalog, indexed for one ranker."""
-
-    words: LexicalIndex
-    vectors: tuple[VectorIndex, ...]
-    """By the best encoder first."""
 
 
 class Ranker:
@@ -64,20 +54,17 @@ class Ranker:
         if self._cache is not None:
             self._cache.close()
 
-    def indexed(self, catalog: Catalog) -> Indexed:
+    def indexed(self, catalog: Catalog) -> Callable[[str], list[Scored]]:
+        """What ranks the tools of a catalog for a query, best first."""
         words = LexicalIndex(collections(catalog))
-        return Indexed(words, tuple(VectorIndex(encoder, words) for encoder in self._encoders))
-
-    def best(self, index: Indexed, query: str) -> list[Scored]:
-        first, second = (*index.vectors, None, None)[:2]
-        return rank(index.words, first, query, None, DEPTH, second_vectors=second)
+        first, second = (*(VectorIndex(encoder, words) for encoder in self._encoders), None, None)[:2]
+        return lambda query: rank(words, first, query, None, DEPTH, second_vectors=second)
 
     def ranked(self, corpus: Corpus) -> list[list[str]]:
         """The ids of the results of each query, best first."""
-        catalog = catalog_of(corpus.entries)
-        ids, index = ids_of(catalog, corpus.entries), self.indexed(catalog)
-        tools = [[one.thing for one in self.best(index, query.text)] for query in corpus.queries]
-        return [[ids[tool.server, tool.name] for tool in some if isinstance(tool, Tool)] for some in tools]
+        best = self.indexed(corpus.catalog)
+        tools = [[one.thing for one in best(query.text)] for query in corpus.queries]
+        return [[corpus.ids[tool.server, tool.name] for tool in some if isinstance(tool, Tool)] for some in tools]
 
 
 def ndcg(found: Sequence[str], relevant: frozenset[str]) -> float:

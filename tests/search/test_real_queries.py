@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from benchmarks.search.corpora import OWN, Missing, catalog_of, corpus
+from benchmarks.search.corpora import OWN, Missing, corpus
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
@@ -21,7 +21,7 @@ from codemode_server.search.vector_ranker import VectorRanker
 @pytest.fixture(scope="module")
 def real_tools() -> Iterator[tuple[Catalog, RankerStack]]:
     try:
-        catalog = catalog_of(corpus(OWN).entries)
+        catalog = corpus(OWN).catalog
     except Missing as reason:
         pytest.skip(str(reason))
     static = VectorRanker("static", StaticEncoder())

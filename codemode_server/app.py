@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -21,7 +18,6 @@ from codemode_server.calls.gateway import Gateway
 from codemode_server.calls.policy.refusals import Refusals
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
-from codemode_server.domain.executions import IsolationLevel
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.artifacts import ArtifactStore
@@ -47,7 +43,6 @@ from codemode_server.features.guardrails.guarded_programs import GuardedPrograms
 from codemode_server.features.guardrails.loading import guardrail_chain
 from codemode_server.features.pages.page_channel import PageChannel
 from codemode_server.features.privacy.call_privacy import call_privacy
-from codemode_server.features.privacy.settings import PrivacySettings
 from codemode_server.features.privacy.shown_files import SearchedFiles
 from codemode_server.features.resume.reruns import RerunRemarks, Reruns
 from codemode_server.features.savings.exchanges import Exchanges
@@ -62,69 +57,47 @@ from codemode_server.features.telemetry.execution_telemetry import ExecutionTele
 from codemode_server.features.telemetry.metrics import Metrics
 from codemode_server.features.telemetry.tracing import Tracing
 from codemode_server.features.workflows.compiling import Workflows
-from codemode_server.mcp_server.listing import Listing, listing_of
 from codemode_server.mcp_server.server import McpServer
-from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
+from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.search.usage_stats import UsageStats
+from codemode_server.startup import background
+from codemode_server.startup.background import SandboxStart
 from codemode_server.startup.call_layers import CallFeatures, gateway
 from codemode_server.startup.execution_layers import CountedUse
-from codemode_server.startup.last_run import LastRun, reasons, state_folder, stored_uses
 from codemode_server.startup.live_search import LiveSearch
-from codemode_server.startup.stores import Stores
+from codemode_server.startup.stores import state_folder
 from codemode_server.startup.takeover import ConfigTakeover
 from codemode_server.startup.upstream_catalog import UpstreamCatalog
-from codemode_server.storage.tool_tables import SqliteUsageStore
 from codemode_server.support import temporary
 from codemode_server.support.allocator import return_large_blocks
 from codemode_server.support.off_loop import switch_threads_often
-from codemode_server.support.text import escaped
-
-if TYPE_CHECKING:
-    from codemode_server.features.direct_tools.tools import DirectTools
-    from codemode_server.features.prompts.prompts import Prompts
-
-logger = logging.getLogger(__name__)
-
-_AFTER_HANDSHAKE_SECONDS = 0.05
-"""Delay between the first answer to the host and the start of processes, so that the answer is sent first."""
-_UPKEEP_AFTER_SECONDS = 0.5
-_SAVE_SECONDS, _RETRY_SAVE_SECONDS = 1.0, 30.0
 
 
 class App:
     """One product: everything between a host and its upstreams. Created by `open`."""
 
     def __init__(
-        self, loaded: LoadedSettings, last_run: LastRun | None = None, *, has_mcp_tracing: bool = True
+        self, loaded: LoadedSettings, tools: UpstreamCatalog | None = None, *, has_mcp_tracing: bool = True
     ) -> None:
-        """Reads the database, so call it in a thread; `last_run` is what was read from it before. Raises
+        """Reads the database, so call it in a thread; `tools` is what has read it already. Raises
         `JournalUnavailable`: the database can't be used; `SettingsError`: a guardrail can't be loaded; `NotPrivate`:
         another user could have made a folder of the state."""
-        last_run = last_run or LastRun.read(loaded)
+        self.tools = tools = tools or UpstreamCatalog(loaded)
         settings = loaded.settings
         self.state_folder = state_folder(settings)
         self.principal = local_principal(settings)
-        self.database = last_run.database
-        self.config = last_run.config
-        self._takeover = ConfigTakeover(loaded, self.config, has_mcp_tracing=has_mcp_tracing)
-        self._connected, self._traced = anyio.Event(), anyio.Event()
-        self._has_upstreams = True
-        self._is_ending = threading.Event()
+        self.config, self.stores, self.pool = tools.config, tools.stores, tools.pool
+        self.catalog = tools.current
+        self.takeover = ConfigTakeover(loaded, self.config, has_mcp_tracing=has_mcp_tracing)
+        self.has_upstreams, self.traced = True, anyio.Event()
+        self.is_ending = threading.Event()
         """Tells work in threads to stop; the process can't end before it."""
         self.metrics = Metrics(product_telemetry.readings(self))
-        self.stores = Stores(
-            folder=self.state_folder,
-            database=self.database,
-            thread=last_run.thread,
-            settings=settings.state,
-            token_limits=lambda: PrivacySettings.of(self.config.settings).limits,
-        )
         self.privacy = call_privacy(self.config, self.stores.tokens)
-        self.learning = last_run.learning
+        self.learning = tools.learning
         self.learning.load()
-        self.usage = UsageStats(SqliteUsageStore(self.database, self.stores.thread), self.config)
-        self.tools = UpstreamCatalog(loaded, last_run, self.stores.audit, self._connected)
-        self.pool, self.catalog = self.tools.pool, self.tools.current
+        self.stores.delete_plain()
+        self.usage = UsageStats(self.stores.uses, self.config)
         self.workspace = partial(Workspace, self.state_folder)
         self.workspace(self.principal).check_usable()
         project_skills = ProjectSkills(Path(settings.state.skills))
@@ -145,9 +118,8 @@ class App:
             session_bytes=lambda: self.config.settings.limits.kept_mb * 2**20,
             all_bytes=lambda: self.config.settings.state.kept_mb * 2**20,
         )
-        self.sandbox = Sandbox(self._choose_sandbox)
-        self.activity = ""
-        """Current sandbox start-up step; empty when ready."""
+        self.sandbox_start = SandboxStart(self.config, self.workspace(self.principal))
+        self.sandbox = Sandbox(self.sandbox_start.choose)
         self.sources = ReadSources(self.config, self.stores.sources)
         self.sources.load(lambda principal: self.workspace(principal).newest_change())
         self._session_logs = SessionLogs(self.workspace, self.config)
@@ -199,7 +171,7 @@ class App:
         layers = ExecutionLayers(
             [
                 # Outermost: the wait for a turn belongs to its span.
-                ExecutionTelemetry(self.metrics, self.sandbox, self._traced),
+                ExecutionTelemetry(self.metrics, self.sandbox, self.traced),
                 # At the end, before the answer: what it says of saved skills is part of that.
                 self._skills,
                 # Before the sources, which say whether the log may have the program.
@@ -252,7 +224,7 @@ class App:
         cls,
         loaded: LoadedSettings,
         *,
-        last_run: LastRun | None = None,
+        tools: UpstreamCatalog | None = None,
         watch: bool = False,
         has_mcp_tracing: bool = True,
     ) -> AsyncIterator[App]:
@@ -260,7 +232,7 @@ class App:
         called, and ends all of them on exit. Without `has_mcp_tracing`, `tracing.mcp` is off."""
         return_large_blocks()
         switch_threads_often()
-        app = await anyio.to_thread.run_sync(partial(cls, loaded, last_run, has_mcp_tracing=has_mcp_tracing))
+        app = await anyio.to_thread.run_sync(partial(cls, loaded, tools, has_mcp_tracing=has_mcp_tracing))
         app.tools.expect_tools()
         try:
             async with (
@@ -272,16 +244,13 @@ class App:
                 app.approver.open(),
                 anyio.create_task_group() as tasks,
             ):
-                tasks.start_soon(app._after_handshake)
-                tasks.start_soon(app.search.keep_indexed)
-                tasks.start_soon(app._save_learned)
-                tasks.start_soon(app._keep_bounded)
+                tasks.start_soon(background.run, app)
                 if watch and loaded.place is not None:
-                    tasks.start_soon(app._takeover.watch, loaded.place, app._is_microvm, app._follow_config)
+                    tasks.start_soon(app.takeover.watch, loaded.place, app)
                 try:
                     yield app
                 finally:
-                    app._is_ending.set()
+                    app.is_ending.set()
                     app.stores.upkeep.end()
                     tasks.cancel_scope.cancel()
         finally:
@@ -297,7 +266,7 @@ class App:
     @property
     def loaded(self) -> LoadedSettings:
         """The loaded settings in force."""
-        return self._takeover.loaded
+        return self.takeover.loaded
 
     @cached_property
     def front(self) -> McpServer:
@@ -306,92 +275,17 @@ class App:
         front.set_ready(self)
         return front
 
-    @property
-    def direct_tools(self) -> DirectTools | None:
-        """The tools of servers that the host gets; None if the configuration has it get none."""
-        if not any(server.may_have_direct_tools for server in self.config.settings.servers.values()):
-            return None
-        from codemode_server.features.direct_tools.tools import DirectTools
-
-        return DirectTools(self.catalog(), self.config.settings, self.config.redactor)
-
-    @property
-    def prompts(self) -> Prompts | None:
-        """The prompts of servers; None if there are none."""
-        if not any(server.prompts for server in self.catalog().servers):
-            return None
-        from codemode_server.features.prompts.prompts import Prompts
-
-        return Prompts(self.catalog(), self.config.redactor)
-
-    def listing(self) -> Listing:
-        """The text about the servers for the descriptions of a session that begins now."""
-        settings = self.config.settings
-        uses = stored_uses(settings, self.database, self.stores.thread)
-        return listing_of(self.catalog(), settings, uses, self.config.redactor.text)
-
     def metrics_text(self, principal: Principal | None) -> str | None:
         """The answer to `/metrics` over HTTP, by who asks."""
         return product_telemetry.text_over_http(self, principal)
 
     def connect(self, features: frozenset[Feature] = frozenset(), *, with_upstreams: bool = True) -> None:
         """Start the upstreams and the sandbox. Further calls only tell upstreams of further features of hosts."""
-        self._has_upstreams = with_upstreams
+        self.has_upstreams = with_upstreams
         self.pool.declare(features)
-        self._connected.set()
+        self.tools.connected.set()
 
-    async def _choose_sandbox(self) -> Choice:
-        settings = self.config.settings
-        try:
-            return await choose(
-                settings.sandbox, settings.limits, self.workspace(self.principal).make(), self._announce
-            )
-        finally:
-            self.activity = ""
-
-    def _announce(self, line: str) -> None:
-        """Print a line for the person; programs that wait for the sandbox report it to the host as progress."""
-        self.activity = line
-        print(f"codemode-server: {escaped(line)}", file=sys.stderr)
-
-    async def _after_handshake(self) -> None:
-        await self._connected.wait()
-        self.tools.expect_tools()
-        await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
-        if self._has_upstreams:
-            self.pool.connect()
-        self.sandbox.start_soon()
-        await product_telemetry.start(self)
-        self._traced.set()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(product_telemetry.serve_on_loopback, self)
-            tasks.start_soon(self.privacy.load)
-            await anyio.to_thread.run_sync(self._clean_leftovers, abandon_on_cancel=True)
-            await self.search.stack.keep()
-
-    def _clean_leftovers(self) -> None:
-        if count := self.artifacts.clean_leftovers(self._is_ending.is_set) + temporary.sweep(self._is_ending.is_set):
-            logger.info("removed %d folders of earlier runs that were killed", count)
-
-    async def _keep_bounded(self) -> None:
-        await self._connected.wait()
-        await anyio.sleep(_UPKEEP_AFTER_SECONDS)
-        await self.stores.upkeep.run()
-
-    async def _save_learned(self) -> None:
-        while True:
-            await anyio.sleep(_SAVE_SECONDS)
-            stored = [await one.save() for one in (self.learning, self.usage)]
-            if not all(stored):
-                await anyio.sleep(_RETRY_SAVE_SECONDS)
-
-    def _is_microvm(self) -> bool:
-        return self.sandbox.level is IsolationLevel.MICROVM
-
-    async def _follow_config(self, loaded: LoadedSettings) -> None:
-        settings = self.config.settings
-        self.learning.follow_config()
-        self.usage.follow_config()
-        self.stores.follow(settings.state)
-        await self.pool.reconfigure(settings.servers, reasons(loaded))
-        self.tools.listings_changed()
+    @property
+    def activity(self) -> str:
+        """The current start-up step of the sandbox; empty when it is ready."""
+        return self.sandbox_start.step

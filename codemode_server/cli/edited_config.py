@@ -147,7 +147,7 @@ async def _trial(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
 def _keyring(file: EditedFile) -> EncryptedFileStore:
     from codemode_server.config.settings import Settings
     from codemode_server.secrets.keyring_store import open_store
-    from codemode_server.startup.last_run import state_folder
+    from codemode_server.startup.stores import state_folder
 
     settings = Settings() if file.is_new else load_place(file.place, require_trust=False).settings
     return open_store(state_folder(settings))

@@ -37,7 +37,7 @@ from codemode_server.domain.history import CallRetry
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.features.privacy.token_reveals import TokenReveals, revealed_line
 from codemode_server.records.executions import Records, stored_records
-from codemode_server.startup.last_run import state_folder
+from codemode_server.startup.stores import state_folder
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading

@@ -20,7 +20,7 @@ from codemode_server.config.hosts import HOSTS, System
 from codemode_server.config.places import ConfigFile, user_file
 from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import SettingsError
-from codemode_server.startup.last_run import state_folder
+from codemode_server.startup.stores import state_folder
 from codemode_server.support.private_files import data_folder, open_private
 from codemode_server.support.text import escaped
 

@@ -20,7 +20,7 @@ from codemode_server.config.problems import no_server, printable
 from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.features.pages.browser import Browser
-from codemode_server.startup.last_run import sign_ins
+from codemode_server.startup.upstream_catalog import sign_ins
 from codemode_server.support.text import escaped
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings, is_scope
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener

@@ -20,7 +20,7 @@ from codemode_server.secrets.store import (
     remedy,
     stamp_file,
 )
-from codemode_server.startup.last_run import state_folder
+from codemode_server.startup.stores import state_folder
 from codemode_server.support.text import escaped
 
 _VALUES = "a value is never an argument: other users of this machine, and the shell's history, would show it"

@@ -26,7 +26,6 @@ from codemode_server.config.problems import no_server
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.features.changed_tools.tool_definitions import REVIEW
-from codemode_server.features.direct_tools.tools import DirectTools
 from codemode_server.features.privacy.settings import PrivacySettings
 from codemode_server.features.savings import commands as stats
 from codemode_server.search.vector_ranker import diagnose
@@ -74,8 +73,8 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
 
 def _direct_tools(app: App) -> Iterator[str]:
     """The tools that hosts get beside the four, on a line, and why others don't come; nothing if none are exposed."""
-    mask, tools = app.config.redactor.text, DirectTools(app.catalog(), app.config.settings, app.config.redactor)
-    if not tools.servers:
+    mask, tools = app.config.redactor.text, app.tools.direct_tools
+    if tools is None:
         return
     found, problems = tools.checked_definitions()
     names = ", ".join(it["name"] for it in found[:_MAX_DIRECT]) + (", …" if len(found) > _MAX_DIRECT else "")

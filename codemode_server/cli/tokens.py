@@ -11,7 +11,7 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.principals import principal_id
 from codemode_server.features.privacy.settings import seconds_of
 from codemode_server.mcp_server.auth.access_tokens import AccessTokens, TokenRecord
-from codemode_server.startup.last_run import state_folder
+from codemode_server.startup.stores import state_folder
 from codemode_server.support.text import one_line
 
 _MAX_S = 3_650 * 86_400

@@ -17,7 +17,7 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.executions.workspace import FOLDERS, Workspace
-from codemode_server.startup.last_run import state_folder
+from codemode_server.startup.stores import state_folder
 from codemode_server.support.text import escaped, one_line
 from codemode_server.support.untrusted_files import Entry, counted_bytes, remove_entry, used_bytes, walk
 

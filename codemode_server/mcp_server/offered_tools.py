@@ -74,21 +74,19 @@ class OfferedTools:
 
     def direct(self, session: Session, product: Product) -> dict[str, dict[str, Any]]:
         """The tools of servers in the list, by the names that the host has for them."""
-        if (tools := product.direct_tools) is None:
+        if (tools := product.tools.direct_tools) is None:
             return {}
         return {it["name"]: it for it in self.of(session, product) if tools.server_of(it) is not None}
 
     def unlisted(self, product: Product) -> frozenset[str]:
         """The servers that may have direct tools and were never listed."""
-        tools = product.direct_tools
+        tools = product.tools.direct_tools
         return frozenset() if tools is None else tools.servers.difference(_listed(product.tools.current()))
 
     def _new(self, made_from: object, product: Product) -> _Offered:
-        tools = product.direct_tools
+        tools = product.tools.direct_tools
         if self.given is None:
-            direct = [] if tools is None else tools.definitions()
-            own = definitions(product.config.settings, product.listing())
-            return _Offered([*own, *direct], made_from, self.unlisted(product))
+            return _Offered(product.tools.offered(), made_from, self.unlisted(product))
         if tools is None:
             return _Offered(self.given, made_from)
         return _Offered(self.given, made_from, tools.servers.difference(map(tools.server_of, self.given)))
@@ -97,7 +95,7 @@ class OfferedTools:
         """Add the tools of servers that were listed for the first time since the list was made. No other tool is added,
         changed or taken away, so that hosts can cache prompts."""
         listed = offered.unlisted.intersection(_listed(product.tools.current()))
-        if not listed or (tools := product.direct_tools) is None:
+        if not listed or (tools := product.tools.direct_tools) is None:
             return
         offered.unlisted -= listed
         names = {it["name"] for it in offered.definitions}

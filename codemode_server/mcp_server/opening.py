@@ -14,9 +14,12 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, BinaryIO
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Protocol
+
+from codemode_server import __version__
+from codemode_server.mcp_server.instructions import INSTRUCTIONS
 
 Definitions = list[dict[str, Any]]
 
@@ -84,42 +87,49 @@ class HostStreams:
                 self._lines.put(line)
 
 
+@dataclass(frozen=True, slots=True)
+class FirstLists:
+    """What a host is offered, as of the last run."""
+
+    tools: Definitions
+    prompts: Definitions = field(default_factory=list)
+
+
+class Start(Protocol):
+    """Reads what the first requests need. Called in a thread, the next only once the one before has ended."""
+
+    def read_lists(self) -> FirstLists | None:
+        """None if the configuration can't be used."""
+
+    def load_server(self) -> None:
+        """Import what the server needs."""
+
+    def without_servers(self) -> Definitions:
+        """The tools if reading the lists takes long; in any thread."""
+
+
 class Opening:
     """Answers one host's first messages, until the server takes over."""
 
-    def __init__(
-        self, streams: HostStreams, instructions: str, version: str, *, listing_timeout_s: float = 5.0
-    ) -> None:
+    def __init__(self, streams: HostStreams, start: Start, *, listing_timeout_s: float = 5.0) -> None:
         """`listing_timeout_s`: how long `tools/list` waits for files to be read, which may be on a slow disk."""
         self._streams = streams
+        self._start = start
         self._listing_timeout_s = listing_timeout_s
-        self._instructions = instructions
-        self._server = {"name": "codemode-server", "title": "codemode-server", "version": version}
+        self._server = {"name": "codemode-server", "title": "codemode-server", "version": __version__}
         self._lines: list[bytes] = []
         self._answered_keys: list[tuple[str, Any] | None] = []
         self._is_initialized = False
         self._loading: threading.Thread | None = None
-        self._listed: Definitions | None = None
+        self._lists: FirstLists | None = None
         self._is_listed = threading.Event()
         self.definitions: Definitions | None = None
         """The answer to `tools/list`, fixed when the host first asks or at the end of `run`; None if nothing was
         answered here or the configuration can't be used."""
 
-    def run(
-        self,
-        list_tools: Callable[[], Definitions | None],
-        list_without_servers: Callable[[], Definitions],
-        load_server: Callable[[], object],
-        list_prompts: Callable[[], Definitions] = list,
-    ) -> None:
-        """Answer what can be answered here, until the server is loaded.
-
-        `list_tools` and then `load_server`, which imports what the server needs, are called in a thread once the first
-        request is answered; only `tools/list` and `prompts/list` wait for the first. `list_without_servers` is for
-        where that takes long. `list_prompts` is called after `list_tools`.
-        """
-        self._list_prompts = list_prompts
-        self._list_tools, self._list_without_servers, self._load_server = list_tools, list_without_servers, load_server
+    def run(self) -> None:
+        """Answer what can be answered here, until the server is loaded: that begins in a thread once the first request
+        is answered, and only `tools/list` and `prompts/list` wait for a part of it."""
         line = self._streams.next_line(_FIRST_SECONDS)
         while line is not None:
             self._lines.append(line)
@@ -139,20 +149,23 @@ class Opening:
         return self._loading
 
     def _load(self) -> None:
-        self._listed = self._list_tools()
+        self._lists = self._start.read_lists()
         self._is_listed.set()
-        self._load_server()
+        self._start.load_server()
 
     def _wait_for_tools(self) -> None:
         self._start_to_load()
         if self.definitions is None:
-            in_time = self._is_listed.wait(self._listing_timeout_s)
-            self.definitions = self._listed if in_time else self._list_without_servers()
+            if not self._is_listed.wait(self._listing_timeout_s):
+                self.definitions = self._start.without_servers()
+            elif self._lists is not None:
+                self.definitions = self._lists.tools
 
     def _prompts(self) -> Definitions:
         """The prompts as of the last run; none if the files can't be read in time: a change is announced later."""
         self._start_to_load()
-        return self._list_prompts() if self._is_listed.wait(self._listing_timeout_s) else []
+        self._is_listed.wait(self._listing_timeout_s)
+        return [] if self._lists is None else self._lists.prompts
 
     def _try_to_answer(self, line: bytes) -> bool:
         """Answer a message if that can be done here; false if the server has to take over."""
@@ -198,13 +211,13 @@ class Opening:
                     "protocolVersion": params["protocolVersion"],
                     "capabilities": CAPABILITIES,
                     "serverInfo": self._server,
-                    "instructions": self._instructions,
+                    "instructions": INSTRUCTIONS,
                 }
             case "server/discover" if set(params) == {"_meta"} and self._is_usual(meta):
                 return self._modern(
                     supportedVersions=[MODERN_VERSION],
                     capabilities=CAPABILITIES,
-                    instructions=self._instructions,
+                    instructions=INSTRUCTIONS,
                 )
             case "subscriptions/listen" if set(params) == {"_meta", "notifications"} and self._is_usual(meta):
                 wanted = params["notifications"]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from codemode_server.executions.service import ExecutionService
     from codemode_server.executions.workspace import Workspace
     from codemode_server.mcp_server.host_requests import HostRequests
-    from codemode_server.mcp_server.listing import Listing
     from codemode_server.mcp_server.tools.registry import Answer
     from codemode_server.search.results import SearchResults
 
@@ -40,8 +39,10 @@ class Product(Protocol):
     refusals: Refusals
     executions: ExecutionService
     artifacts: ArtifactStore
-    activity: str
-    """The current start-up step of the sandbox; empty when it is ready."""
+
+    @property
+    def activity(self) -> str:
+        """The current start-up step of the sandbox; empty when it is ready."""
 
     @property
     def tools(self) -> ListedTools: ...
@@ -59,18 +60,7 @@ class Product(Protocol):
     def exchanges(self) -> Exchanges: ...
     @property
     def reruns(self) -> Reruns: ...
-    @property
-    def direct_tools(self) -> DirectTools | None:
-        """None if the configuration offers the host no tool of a server."""
-
-    @property
-    def prompts(self) -> Prompts | None:
-        """None if no server has prompts."""
-
     def workspace(self, principal: Principal) -> Workspace: ...
-    def listing(self) -> Listing:
-        """The text about the servers for the descriptions of a session that begins now."""
-
     def connect(self, features: frozenset[Feature]) -> None:
         """A host with these features has had its first answer."""
 
@@ -79,7 +69,18 @@ class Product(Protocol):
 
 
 class ListedTools(Protocol):
-    """The current tools of all servers."""
+    """The current tools of all servers, and what of them a host is offered."""
+
+    @property
+    def direct_tools(self) -> DirectTools | None:
+        """None if the configuration offers the host no tool of a server."""
+
+    @property
+    def prompts(self) -> Prompts | None:
+        """None if no server has prompts."""
+
+    def offered(self) -> list[dict[str, Any]]:
+        """The answer to `tools/list` for a session that begins now."""
 
     def current(self) -> Catalog: ...
     async def wait_for_listing(self) -> None:

@@ -179,8 +179,8 @@ class McpServer(Server[Any]):
         product, caller = context.product, context.caller
         await product.tools.wait_for_listing()
         direct = self._offered.direct(caller.session, product)
-        if name in direct and product.direct_tools is not None:
-            return await product.direct_tools.call(direct[name], arguments, context)
+        if name in direct and (tools := product.tools.direct_tools) is not None:
+            return await tools.call(direct[name], arguments, context)
         refusals = product.refusals.for_principal(caller)
         raise MetaToolError(caller.redactor.text(unknown_tool(name, direct, product.tools.current(), refusals.of)))
 
@@ -208,7 +208,7 @@ class McpServer(Server[Any]):
     async def _get_prompt(self, request: Request, params: types.GetPromptRequestParams) -> dict[str, Any]:
         try:
             context = await self._context(await self._ready(), request)
-            if (prompts := context.product.prompts) is None:
+            if (prompts := context.product.tools.prompts) is None:
                 raise MetaToolError("no server has prompts")
             return await prompts.get(params.name, params.arguments or {}, context)
         except CodemodeError as error:
@@ -311,7 +311,7 @@ def _hints(product: Product) -> list[dict[str, bool]]:
 
 
 def _prompts_of(product: Product) -> Definitions:
-    return [] if product.prompts is None else product.prompts.definitions()
+    return [] if product.tools.prompts is None else product.tools.prompts.definitions()
 
 
 async def _no_resources(_request: Request, _: Any) -> types.ListResourcesResult:

@@ -34,7 +34,7 @@ from codemode_server.features.approvals.approved_rules import write_rule
 from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals, SqliteCancelRequests
 from codemode_server.features.dry_run.plan_report import plan_report
 from codemode_server.features.savings.sqlite_savings import SqliteSavings
-from codemode_server.startup.last_run import state_folder
+from codemode_server.startup.stores import state_folder
 from codemode_server.storage.database import FILE_NAME, Database, unavailable
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading

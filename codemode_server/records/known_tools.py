@@ -24,10 +24,10 @@ from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.features.data_flow.flows import FlowRules, flows_to
 from codemode_server.features.data_flow.labels import ToolLabels
-from codemode_server.features.data_flow.sqlite_sources import SqliteSources
 from codemode_server.features.privacy.protection import protection_lines
 from codemode_server.features.privacy.settings import PrivacySettings
-from codemode_server.startup.last_run import LastRun, state_folder
+from codemode_server.startup.stores import state_folder
+from codemode_server.startup.upstream_catalog import UpstreamCatalog
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.support.setting_types import RuleEffect
 from codemode_server.support.text import one_line
@@ -70,14 +70,11 @@ class KnownTools:
         if not (state_folder(loaded.settings) / FILE_NAME).exists():
             yield cls(loaded, Catalog.build([]), rules, lambda _server, _tool: None, {})
             return
-        last_run = LastRun.read(loaded)
+        tools = UpstreamCatalog(loaded)
         try:
-            held_back = last_run.accepted.refusal
-            read = SqliteSources(last_run.database, last_run.thread).load()
-            yield cls(loaded, last_run.catalog, rules, held_back, read)
+            yield cls(loaded, tools.current(), rules, tools.definitions.refusal, tools.stores.sources.load())
         finally:
-            last_run.thread.close()
-            last_run.database.close()
+            tools.stores.close()
 
     def subject(self, named: str, effect: RuleEffect | None = None) -> NamedTool:
         """Resolve `server/tool`, known or not. Raises `CodemodeError` if it has another form."""

@@ -21,16 +21,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import anyio
 import anyio.to_thread
 
-from codemode_server import __version__
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable, SettingsError
-from codemode_server.mcp_server.instructions import INSTRUCTIONS
-from codemode_server.mcp_server.opening import HostStreams, Opening
+from codemode_server.mcp_server.opening import FirstLists, HostStreams, Opening
 
 if TYPE_CHECKING:
     from codemode_server.config import LoadedSettings
     from codemode_server.config.live import LiveConfig
     from codemode_server.mcp_server.auth.authenticator import Authenticator
-    from codemode_server.startup.last_run import LastRun
+    from codemode_server.startup.upstream_catalog import UpstreamCatalog
 
 logger = logging.getLogger(__name__)
 
@@ -52,23 +50,21 @@ def serve(config: Path | None, http: str | None, *, new_token: bool = False, has
     else:
         if new_token:
             raise SettingsError("--new-token is for --http; over stdio there is no token")
-        opening, listener = Opening(HostStreams.standard(), INSTRUCTIONS, __version__), None
-        opening.run(start.first_definitions, _definitions_without_servers, _import_server, lambda: start.first_prompts)
-    _import_server()
+        opening, listener = Opening(HostStreams.standard(), start), None
+        opening.run()
+    start.load_server()
     anyio.run(_Service(start, listener, opening).run)
     raise AssertionError("the process has ended")
 
 
 class _Start:
-    """Reads configuration and database once, in a thread, for the first `tools/list` and for the product."""
+    """Reads configuration and database once, in a thread, for the first lists and for the product."""
 
     def __init__(self, config: Path | None, *, has_mcp_tracing: bool = True) -> None:
         self.config = config
         self.has_mcp_tracing = has_mcp_tracing
-        self.last_run: LastRun | None = None
-        """Data of the last run; None if the database was not read or can't be read."""
-        self.first_prompts: list[dict[str, Any]] = []
-        """The prompts as of the last run."""
+        self.tools: UpstreamCatalog | None = None
+        """As of the last run; None if the database was not read or can't be read."""
         self._configuration: LoadedSettings | SettingsError | None = None
 
     def configuration(self) -> LoadedSettings | SettingsError:
@@ -82,36 +78,35 @@ class _Start:
                 self._configuration = error
         return self._configuration
 
-    def first_definitions(self) -> list[dict[str, Any]] | None:
-        """The tools as of the last run; None if the configuration can't be used."""
+    def read_lists(self) -> FirstLists | None:
+        """The tools and prompts as of the last run; None if the configuration can't be used."""
         try:
             loaded = self.configuration()
             if isinstance(loaded, SettingsError):
                 return None
             from codemode_server.mcp_server.tools.registry import definitions
-            from codemode_server.startup.last_run import LastRun
+            from codemode_server.startup.upstream_catalog import UpstreamCatalog
 
             try:
-                self.last_run = LastRun.read(loaded)
+                self.tools = UpstreamCatalog(loaded)
             except JournalUnavailable:
-                return definitions(loaded.settings)
-            self.first_prompts = self.last_run.prompts(loaded)
-            return self.last_run.definitions(loaded)
+                return FirstLists(definitions(loaded.settings))
+            prompts = self.tools.prompts
+            return FirstLists(self.tools.offered(), [] if prompts is None else prompts.definitions())
         except Exception:  # noqa: BLE001 - the product meets the same error, and reports it to the model and the person
             return None
 
+    def without_servers(self) -> list[dict[str, Any]]:
+        """The tools if the lists can't be read in time."""
+        from codemode_server.config.settings import Settings
+        from codemode_server.mcp_server.tools.registry import definitions
 
-def _import_server() -> None:
-    """Do the slow imports. Over stdio this runs in a thread while the first requests are answered."""
-    import_module("codemode_server.mcp_server.server")
-    import_module("codemode_server.app")
+        return definitions(Settings())
 
-
-def _definitions_without_servers() -> list[dict[str, Any]]:
-    from codemode_server.config.settings import Settings
-    from codemode_server.mcp_server.tools.registry import definitions
-
-    return definitions(Settings())
+    def load_server(self) -> None:
+        """Do the slow imports. Over stdio this runs in a thread while the first requests are answered."""
+        import_module("codemode_server.mcp_server.server")
+        import_module("codemode_server.app")
 
 
 class _Service:
@@ -183,9 +178,7 @@ class _Service:
             from codemode_server.app import App
 
             start = self._start
-            async with App.open(
-                loaded, last_run=start.last_run, watch=True, has_mcp_tracing=start.has_mcp_tracing
-            ) as app:
+            async with App.open(loaded, tools=start.tools, watch=True, has_mcp_tracing=start.has_mcp_tracing) as app:
                 self._start_log(app.state_folder, app.config)
                 for line in loaded.all_messages:
                     logger.warning("%s", line)
@@ -234,7 +227,7 @@ class _Service:
     def _fail(self, error: BaseException, loaded: LoadedSettings | None) -> None:
         """Serve only an error message after an unexpected error."""
         from codemode_server.config.live import LiveConfig
-        from codemode_server.startup.last_run import state_folder
+        from codemode_server.startup.stores import state_folder
         from codemode_server.support.redaction import Redactor
 
         if loaded is not None and not self._log:
@@ -290,7 +283,7 @@ class _HttpListener:
         from codemode_server.mcp_server.auth.access_tokens import AccessTokens
         from codemode_server.mcp_server.auth.authenticator import Authenticator
         from codemode_server.mcp_server.http_settings import HttpSettings
-        from codemode_server.startup.last_run import state_folder
+        from codemode_server.startup.stores import state_folder
 
         is_loopback = host in _LOOPBACK
         if isinstance(loaded, SettingsError):

@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from codemode_server.config.settings import StateSettings
-from codemode_server.domain.privacy_tokens import TokenLimits
+from codemode_server.config.live import LiveConfig
+from codemode_server.config.settings import Settings, StateSettings
 from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals, SqliteCancelRequests
+from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
 from codemode_server.features.data_flow.sqlite_sources import SqliteSources
+from codemode_server.features.privacy.protection import protected_servers
+from codemode_server.features.privacy.settings import PrivacySettings
 from codemode_server.features.privacy.sqlite_tokens import SqliteTokens, TokenCipher
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.listing_store import ListingStore
+from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
+from codemode_server.storage.tool_tables import SqliteObservedTypeStore, SqliteUsageStore
 from codemode_server.storage.upkeep import Retention, Upkeep
 from codemode_server.storage.vector_store import SqliteVectorCache
+from codemode_server.support.private_files import data_folder
+
+
+def state_folder(settings: Settings) -> Path:
+    """Where the database and the workspaces are."""
+    return Path(settings.state.dir) if settings.state.dir else data_folder()
 
 
 class Stores:
-    """Journal, approvals, definitions of tools, audit, counts of tokens and vectors in one state folder."""
+    """What is in one state folder, and what reads and writes it."""
 
-    def __init__(
-        self,
-        folder: Path,
-        database: Database,
-        thread: DatabaseThread,
-        settings: StateSettings,
-        token_limits: Callable[[], TokenLimits] = TokenLimits,
-    ) -> None:
-        """Takes over the open database and its thread. `token_limits`: see `SqliteTokens`."""
-        self.database = database
+    def __init__(self, config: LiveConfig) -> None:
+        """Opens the database. Blocks. Raises `JournalUnavailable`."""
+        settings = config.settings.state
+        self.database = Database(state_folder(config.settings))
+        folder = self.database.path.parent
+        self.thread = DatabaseThread(folder)
         self.ownership = Ownership(folder)
         self.upkeep = Upkeep(folder, self.ownership, *_retention(settings))
-        self.thread = thread
         cipher = JournalCipher(folder)
         self.journal = SqliteJournal(
             self.thread,
@@ -45,11 +52,22 @@ class Stores:
             on_written=self.upkeep.note_written,
         )
         self.approvals = SqliteApprovals(self.thread, cipher)
-        self.cancel_requests = SqliteCancelRequests(database, thread)
-        self.sources = SqliteSources(database, thread, self.ownership)
-        self.tokens = SqliteTokens(self.thread, TokenCipher(folder), token_limits)
+        self.cancel_requests = SqliteCancelRequests(self.database, self.thread)
+        self.sources = SqliteSources(self.database, self.thread, self.ownership)
+        self.token_cipher = TokenCipher(folder)
+        self.tokens = SqliteTokens(self.thread, self.token_cipher, lambda: PrivacySettings.of(config.settings).limits)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)
+        texts = ServerTexts(self.token_cipher, partial(_is_protected, config))
+        self.listings = ListingStore(self.database, self.thread, texts)
+        self.definitions = SqliteDefinitions(self.database, self.thread, texts)
+        self.observed_types = SqliteObservedTypeStore(self.database, self.thread)
+        self.uses = SqliteUsageStore(self.database, self.thread)
+
+    def delete_plain(self) -> None:
+        """Delete texts of servers that are protected now and were stored without encryption."""
+        self.definitions.delete_plain()
+        self.listings.delete_plain()
 
     def follow(self, settings: StateSettings) -> None:
         """Put the retention of edited settings in force."""
@@ -61,6 +79,12 @@ class Stores:
         self.vectors.close()
         self.thread.close()
         self.database.close()
+
+
+def _is_protected(config: LiveConfig, server: str) -> bool:
+    """True if the answers of a server are searched for personal data."""
+    settings = config.settings
+    return server in protected_servers(PrivacySettings.of(settings), settings.servers)
 
 
 def _retention(settings: StateSettings) -> tuple[Retention, Retention]:

@@ -4,7 +4,7 @@ had them may still answer with them."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
@@ -14,8 +14,13 @@ from codemode_server.config.places import ConfigFile
 from codemode_server.config.settings import Settings
 from codemode_server.config.watching import changes
 from codemode_server.domain.errors import SettingsError
+from codemode_server.domain.executions import IsolationLevel
 from codemode_server.mcp_server import http_token
+from codemode_server.startup.upstream_catalog import reasons
 from codemode_server.support.redaction import Redactor
+
+if TYPE_CHECKING:
+    from codemode_server.app import App
 
 logger = logging.getLogger(__name__)
 
@@ -33,14 +38,8 @@ class ConfigTakeover:
         self.config = config
         config.put(self._settings(loaded), self._redactor(), loaded.messages_for_model)
 
-    async def watch(
-        self,
-        place: ConfigFile,
-        is_microvm: Callable[[], bool],
-        follow: Callable[[LoadedSettings], Awaitable[None]],
-    ) -> None:
-        """Put each edit of the file in force; an invalid one is logged and ignored. `is_microvm` tells whether programs
-        run in microVMs, which keep the limits that they were started with; `follow` is called after each edit."""
+    async def watch(self, place: ConfigFile, app: App) -> None:
+        """Put each edit of the file in force; an invalid one is logged and ignored."""
         async for news in changes(place, since=self.loaded):
             if isinstance(news, SettingsError):
                 for line in str(news).splitlines():
@@ -50,11 +49,12 @@ class ConfigTakeover:
                 if line not in self.loaded.all_messages:
                     logger.warning("%s", line)
             self._replaced_secrets |= self.loaded.secrets - news.secrets
-            await self._take_over(news, is_microvm())
-            await follow(news)
+            # MicroVMs keep the limits that they were started with.
+            await self._take_over(news, is_microvm=app.sandbox.level is IsolationLevel.MICROVM)
+            await _follow(app, news)
             logger.info("took over the edited %s", place.path)
 
-    async def _take_over(self, news: LoadedSettings, is_microvm: bool) -> None:
+    async def _take_over(self, news: LoadedSettings, *, is_microvm: bool) -> None:
         self.loaded = news
         settings, later = in_force(self.config.settings, self._settings(news))
         if is_microvm:
@@ -75,3 +75,12 @@ class ConfigTakeover:
 
     def _redactor(self) -> Redactor:
         return Redactor(self.loaded.secrets | self._http_tokens | self._replaced_secrets)
+
+
+async def _follow(app: App, loaded: LoadedSettings) -> None:
+    settings = app.config.settings
+    app.learning.follow_config()
+    app.usage.follow_config()
+    app.stores.follow(settings.state)
+    await app.pool.reconfigure(settings.servers, reasons(loaded))
+    app.tools.listings_changed()

@@ -1,8 +1,13 @@
-"""The upstreams of one product and the current catalog of their tools."""
+"""The upstreams of one product, the current catalog of their tools, and what of it a host is offered.
+
+Read from the database for the first `tools/list`, before the MCP library is imported; then the product goes on with it.
+"""
 
 from __future__ import annotations
 
 import math
+import shlex
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -11,11 +16,24 @@ from codemode_server.calls.policy.rules import with_permitted_prompts
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import prepare
 from codemode_server.config import LoadedSettings
+from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.config.places import user_file
 from codemode_server.domain.tools import UpstreamListing
-from codemode_server.features.changed_tools.visible_listings import SeenListings
-from codemode_server.startup.last_run import LastRun, upstream_pool
-from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.features.changed_tools.tool_definitions import ToolDefinitions
+from codemode_server.features.changed_tools.visible_listings import SeenListings, VisibleListings
+from codemode_server.features.learned_types.learning import Learning
+from codemode_server.features.privacy.protected_listings import ProtectedListings
+from codemode_server.mcp_server.listing import Listing, listing_of
+from codemode_server.mcp_server.tools.registry import definitions
+from codemode_server.secrets.encrypted_files import EncryptedFileStore
+from codemode_server.startup.stores import Stores, state_folder
 from codemode_server.support.change_signal import ChangeSignal
+from codemode_server.upstreams.auth.sign_ins import SignIns
+from codemode_server.upstreams.pool import UpstreamPool
+
+if TYPE_CHECKING:
+    from codemode_server.features.direct_tools.tools import DirectTools
+    from codemode_server.features.prompts.prompts import Prompts
 
 _LARGE_LISTING = 1_000
 """Number of tools; building the folders of more would block the event loop for too long."""
@@ -26,30 +44,30 @@ _FIRST_LISTING_SECONDS = 10.0
 class UpstreamCatalog:
     """Follows the listings of all upstreams and what the learning of types observes of their results."""
 
-    def __init__(
-        self,
-        loaded: LoadedSettings,
-        last_run: LastRun,
-        audit: SqliteAudit,
-        connected: anyio.Event,
-    ) -> None:
-        """`connected` starts the upstreams; it is set here if a program needs them before the host's handshake."""
-        self.definitions = last_run.accepted
-        self._visible = last_run.visible
-        last_run.definition_store.delete_plain()
-        last_run.listings.delete_plain()
-        listings = SeenListings(last_run.listings, self.definitions, audit)
-        self.pool = upstream_pool(loaded, listings, last_run.config, self.listings_changed)
-        self._learning = last_run.learning
-        self._protected = last_run.protected
-        self._config = last_run.config
-        self._connected = connected
+    def __init__(self, loaded: LoadedSettings) -> None:
+        """Opens the database and reads it; nothing is started yet. Blocks. Raises `JournalUnavailable`."""
+        self.config = LiveConfig(loaded.settings, loaded.redactor)
+        self.stores = Stores(self.config)
+        self.learning = Learning(self.stores.observed_types, self.config)
+        self.definitions = ToolDefinitions(self.stores.definitions, self.config)
+        self._visible = VisibleListings(self.definitions, self.config)
+        self._protected = ProtectedListings(self.config, self.stores.token_cipher.fingerprint)
+        self.pool = UpstreamPool(
+            loaded.settings.servers,
+            SeenListings(self.stores.listings, self.definitions, self.stores.audit),
+            self.listings_changed,
+            config=self.config,
+            invalid=reasons(loaded),
+            sign_ins=sign_ins(loaded, self.config),
+        )
+        self.connected = anyio.Event()
+        """Starts the upstreams; it is set here if a program needs them before the host's handshake."""
         self._patience_until = math.inf
         self.revision = 0
         """The number of changes of listings so far."""
         self._changed = ChangeSignal()
         self._preparing = anyio.Lock()
-        self._catalog = last_run.catalog
+        self._catalog = Catalog.build([])
         self._catalog = self._newest()
         self._is_old = False
 
@@ -61,7 +79,7 @@ class UpstreamCatalog:
         """Wait, a bounded time after the handshake, for upstreams without a stored listing; and take over what the
         person has accepted meanwhile."""
         if self.pool.is_expecting_tools and self._patience_until > anyio.current_time():
-            self._connected.set()
+            self.connected.set()
             await self.pool.wait_settled(self._patience_until - anyio.current_time())
             await self.prepare()
         if self._visible.notice_acceptances():
@@ -74,7 +92,7 @@ class UpstreamCatalog:
         if self._is_old and not self._is_large_change():
             self._catalog = self._newest()
             self._is_old = False
-        if news := self._learning.take_news():
+        if news := self.learning.take_news():
             self._catalog = self._catalog.with_observed(news)
         return self._catalog
 
@@ -97,9 +115,39 @@ class UpstreamCatalog:
             await self._changed.wait()
         return self.revision
 
+    @property
+    def direct_tools(self) -> DirectTools | None:
+        """The tools of servers that the host gets; None if the configuration has it get none."""
+        settings = self.config.settings
+        if not any(server.may_have_direct_tools for server in settings.servers.values()):
+            return None
+        from codemode_server.features.direct_tools.tools import DirectTools
+
+        return DirectTools(self.current(), settings, self.config.redactor)
+
+    @property
+    def prompts(self) -> Prompts | None:
+        """The prompts of servers; None if there are none."""
+        if not any(server.prompts for server in self.current().servers):
+            return None
+        from codemode_server.features.prompts.prompts import Prompts
+
+        return Prompts(self.current(), self.config.redactor)
+
+    def offered(self) -> list[dict[str, Any]]:
+        """The answer to `tools/list` for a session that begins now. Servers that were never listed are only named."""
+        direct = self.direct_tools
+        own = definitions(self.config.settings, self._described())
+        return own if direct is None else [*own, *direct.definitions()]
+
+    def _described(self) -> Listing:
+        settings = self.config.settings
+        uses = self.stores.uses.load() if settings.search.habits else {}
+        return listing_of(self.current(), settings, uses, self.config.redactor.text)
+
     def _newest(self) -> Catalog:
-        catalog = Catalog.build(self._listings(), self._catalog, self._learning.known)
-        return with_permitted_prompts(catalog, self._config.settings.permissions)
+        catalog = Catalog.build(self._listings(), self._catalog, self.learning.known)
+        return with_permitted_prompts(catalog, self.config.settings.permissions)
 
     def _listings(self) -> list[UpstreamListing]:
         return self._protected.within(self._visible.within(self.pool.listings()))
@@ -107,3 +155,16 @@ class UpstreamCatalog:
     def _is_large_change(self) -> bool:
         known = {server.raw_name: server.listing for server in self._catalog.servers}
         return any(len(it.tools) > _LARGE_LISTING and known.get(it.name) is not it for it in self._listings())
+
+
+def sign_ins(loaded: LoadedSettings, config: LiveConfig) -> SignIns:
+    """The sign-ins of this machine's user."""
+    store = EncryptedFileStore(state_folder(loaded.settings))
+    place = f" --config {shlex.quote(str(loaded.path))}" if loaded.path not in (None, user_file()) else ""
+    principal = local_principal(loaded.settings).principal_id
+    return SignIns(store, principal, mask=config.mask_tokens, login_options=place)
+
+
+def reasons(loaded: LoadedSettings) -> dict[str, str]:
+    """The servers whose entries can't be used, each with what is wrong."""
+    return {name: "; ".join(lines) for name, lines in loaded.invalid_servers.items()}

@@ -15,7 +15,7 @@ from mcp import Client
 from codemode_server.cli import run
 from codemode_server.config import load
 from codemode_server.features.changed_tools.visible_listings import HIDDEN
-from codemode_server.startup.last_run import LastRun
+from codemode_server.startup.upstream_catalog import UpstreamCatalog
 from tests.behaviour.product import Host
 from tests.behaviour.test_changed_tools import Changing, settled
 
@@ -89,10 +89,9 @@ async def test_after_a_restart_the_first_list_of_tools_has_no_word_of_the_change
     async with settled(tmp_path) as it:
         await it.list_as(HOSTILE)
     loaded = load(tmp_path / "upstream.yaml")
-    last_run = await anyio.to_thread.run_sync(LastRun.read, loaded)
-    first = json.dumps(last_run.definitions(loaded))
-    last_run.thread.close()
-    last_run.database.close()
+    tools = await anyio.to_thread.run_sync(UpstreamCatalog, loaded)
+    first = json.dumps(tools.offered())
+    tools.stores.close()
     assert POISON not in first
     assert HIDDEN in first, "control: the direct tool is in it"
     async with settled(tmp_path) as it:

@@ -20,7 +20,7 @@ import pytest
 import pytest_asyncio
 
 from codemode_server.config import load
-from codemode_server.startup.last_run import LastRun
+from codemode_server.startup.upstream_catalog import UpstreamCatalog
 from codemode_server.storage.database import FILE_NAME
 
 from .person import Person
@@ -167,9 +167,9 @@ async def test_the_listing_of_a_protected_server_is_stored_encrypted_and_known_a
     else:
         assert EMAIL in zlib.decompress(stored).decode(), "control"
     crashing = crm(tmp_path, CRASHING, is_on=is_on)
-    assert [it.name for it in LastRun.read(load(crashing)).catalog.server("crm").tools] == ["get"]
+    assert [it.name for it in UpstreamCatalog(load(crashing)).current().server("crm").tools] == ["get"]
     (tmp_path / "state" / "privacy.key").write_bytes(bytes(32))
-    assert bool(LastRun.read(load(crashing)).catalog.server("crm").tools) is not is_on, "the key is another one"
+    assert bool(UpstreamCatalog(load(crashing)).current().server("crm").tools) is not is_on, "the key is another one"
 
 
 async def test_a_change_of_an_encrypted_definition_waits_for_the_person_also_without_the_key(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from codemode_server.mcp_server.instructions import INSTRUCTIONS
 from codemode_server.mcp_server.listing import Listing, listing_of
 from codemode_server.mcp_server.tools.registry import definitions
 from codemode_server.search.usage_store import ToolName, Use
-from codemode_server.startup.last_run import LastRun
+from codemode_server.startup.upstream_catalog import UpstreamCatalog
 from tests.behaviour.product import configuration, in_memory, office
 from tests.catalog.conftest import real_catalog, real_listings  # noqa: F401 - fixtures
 from tests.vocabulary import tokens_of
@@ -111,7 +111,7 @@ async def test_the_first_list_is_the_product_s_own_also_if_a_server_s_entry_can_
     loaded = load(path)
     async with App.open(loaded) as app, Client(app.front) as client:
         own = [tool.model_dump(by_alias=True, exclude_none=True) for tool in (await client.list_tools()).tools]
-    first = LastRun.read(loaded).definitions(loaded)
+    first = UpstreamCatalog(loaded).offered()
     assert "servers.my_notes_" in first[3]["description"], "not the name that the other one has"
     assert "get_channel_history(" in first[3]["description"]
     assert first == own

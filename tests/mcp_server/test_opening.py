@@ -74,7 +74,7 @@ def test_all_versions_of_the_protocol_that_the_library_speaks_are_known() -> Non
 def test_neither_the_mcp_library_nor_numpy_is_needed_for_the_first_answers() -> None:
     """They take most of a start, and Codex goes on without tools that are not there after a second."""
     code = """
-import sys, codemode_server.startup.serve, codemode_server.startup.last_run
+import sys, codemode_server.startup.serve, codemode_server.startup.upstream_catalog
 from codemode_server.mcp_server.tools.registry import meta_tools
 meta_tools()
 print(*sys.modules)"""

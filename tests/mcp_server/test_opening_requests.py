@@ -14,11 +14,9 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server import __version__
 from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import SettingsError
-from codemode_server.mcp_server.instructions import INSTRUCTIONS
-from codemode_server.mcp_server.opening import HostStreams, Opening
+from codemode_server.mcp_server.opening import FirstLists, HostStreams, Opening
 from codemode_server.mcp_server.server import McpServer
 from codemode_server.mcp_server.tools.registry import definitions
 from codemode_server.support.json_values import replace_lone_surrogates
@@ -173,6 +171,22 @@ def subscription(answer: dict[str, Any]) -> Any:
     return answer.get("params", {}).get("_meta", {}).get("io.modelcontextprotocol/subscriptionId")
 
 
+class Start:
+    """A start that has read this list."""
+
+    def __init__(self, tools: list[dict[str, Any]]) -> None:
+        self.tools = tools
+
+    def read_lists(self) -> FirstLists | None:
+        return FirstLists(self.tools)
+
+    def without_servers(self) -> list[dict[str, Any]]:
+        return self.tools
+
+    def load_server(self) -> None:
+        pass
+
+
 async def answers(lines: list[Line], *, with_opening: bool) -> list[dict[str, Any]]:
     """All answers to lines that are sent at once, in the order of their ids; then the host goes."""
     (host_reads, we_write), (we_read, host_writes) = os.pipe(), os.pipe()
@@ -180,8 +194,8 @@ async def answers(lines: list[Line], *, with_opening: bool) -> list[dict[str, An
     sent = os.fdopen(we_write, "wb")
     with os.fdopen(host_writes, "wb") as host, os.fdopen(host_reads, "rb") as answered:
         streams = HostStreams(received, sent)
-        opening = Opening(streams, INSTRUCTIONS, __version__)
         listed = definitions(Settings())
+        opening = Opening(streams, Start(listed))
 
         def send() -> None:
             for line in lines:
@@ -203,7 +217,7 @@ async def answers(lines: list[Line], *, with_opening: bool) -> list[dict[str, An
 
             async def serve() -> None:
                 if with_opening:
-                    await anyio.to_thread.run_sync(opening.run, lambda: listed, list, lambda: None)
+                    await anyio.to_thread.run_sync(opening.run)
                 await server.run_streams(*opening.streams())
                 sent.close()
 
@@ -230,8 +244,8 @@ async def test_what_the_opening_answers_is_what_the_server_alone_answers(convers
 async def test_what_hosts_usually_send_does_not_wait_for_the_server(lines: list[Line]) -> None:
     """The control: what is compared above is not the server's answer twice."""
     sent = io.BytesIO()
-    opening = Opening(HostStreams(io.BytesIO(b"".join(map(encoded, lines))), sent), INSTRUCTIONS, __version__)
-    await anyio.to_thread.run_sync(opening.run, lambda: definitions(Settings()), list, lambda: None)
+    streams = HostStreams(io.BytesIO(b"".join(map(encoded, lines))), sent)
+    await anyio.to_thread.run_sync(Opening(streams, Start(definitions(Settings()))).run)
     asked = [line["id"] for line in lines if isinstance(line, dict) and "id" in line]
     given = [json.loads(answer) for answer in sent.getvalue().splitlines()]
     assert [answer.get("id", subscription(answer)) for answer in given] == asked
@@ -241,16 +255,18 @@ async def test_a_configuration_that_is_slow_to_read_holds_up_nothing_but_the_nam
     """The list is fixed for the session, so it is what the server says later too."""
     lines, sent, is_read = USUAL["an older protocol"], io.BytesIO(), threading.Event()
     streams = HostStreams(io.BytesIO(b"".join(map(encoded, lines))), sent)
-    opening = Opening(streams, INSTRUCTIONS, __version__, listing_timeout_s=0.1)
     without_servers = definitions(Settings())
 
-    def list_without_servers() -> list[dict[str, Any]]:
-        is_read.set()
-        return without_servers
+    class SlowStart(Start):
+        def read_lists(self) -> FirstLists | None:
+            return FirstLists([]) if is_read.wait(60) else None
 
-    await anyio.to_thread.run_sync(
-        opening.run, lambda: [] if is_read.wait(60) else None, list_without_servers, lambda: None
-    )
+        def without_servers(self) -> list[dict[str, Any]]:
+            is_read.set()
+            return without_servers
+
+    opening = Opening(streams, SlowStart([]), listing_timeout_s=0.1)
+    await anyio.to_thread.run_sync(opening.run)
     assert json.loads(sent.getvalue().splitlines()[-1])["result"]["tools"] == without_servers
     assert opening.definitions == without_servers
 

@@ -167,7 +167,7 @@ async def test_after_kills_all_that_arrived_is_recorded_and_a_resumed_program_ma
         await host.settled()  # the next product records what became of the others
         await host.until(lambda: not any(start_time(pid) == at for pid, at in started))
         await host.until(lambda: unsettled(state) == 0)
-        names = await SqliteHistory(app.database).names(LOCAL, 0.0, None)
+        names = await SqliteHistory(app.stores.database).names(LOCAL, 0.0, None)
         executions = [it for name in names if (it := await app.stores.journal.execution(LOCAL, name))]
         unknown = await check_records(executions, app.stores.journal, app.stores.audit, before)
         reported = {name: (await host.call("execute_code", resume=name)).value for name in unknown}

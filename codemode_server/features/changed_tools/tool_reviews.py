@@ -20,7 +20,7 @@ from codemode_server.domain.definitions import SERVER, KnownDefinition, by_tool,
 from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
 from codemode_server.features.changed_tools.tool_definitions import change_of, is_hidden, kind_of, review_event
 from codemode_server.features.privacy.sqlite_tokens import TokenCipher
-from codemode_server.startup.last_run import state_folder
+from codemode_server.startup.stores import state_folder
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,8 +24,6 @@ from codemode_server.support.redaction import Redactor
 if TYPE_CHECKING:
     from codemode_server.mcp_server.product import ToolContext
     from codemode_server.mcp_server.tools.registry import Answer
-
-logger = logging.getLogger(__name__)
 
 MAX_TOOLS = 100
 """OpenAI's models take 128 tools of all servers together; more direct tools than this serve nobody."""
@@ -68,11 +65,8 @@ class DirectTools:
         """In the order of the catalog."""
 
     def definitions(self) -> list[dict[str, Any]]:
-        """As many as hosts take; why others are left out is logged."""
-        shown, problems = self.checked_definitions()
-        for problem in problems:
-            logger.warning("%s", problem)
-        return shown
+        """As many as hosts take; `codemode-server status` says why others are left out."""
+        return self.checked_definitions()[0]
 
     def checked_definitions(self) -> tuple[list[dict[str, Any]], list[str]]:
         """The definitions, and why tools are left out, a line each."""

@@ -21,7 +21,7 @@ from codemode_server.executions.preflight.reading import read
 from codemode_server.features.skills.library import ProjectSkills
 from codemode_server.features.skills.rules import facts_of, unreviewed_imports
 from codemode_server.features.skills.store import SavedSkill, SkillStore, written_time
-from codemode_server.startup.last_run import state_folder
+from codemode_server.startup.stores import state_folder
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.support.text import escaped, first_lines, legible, one_line

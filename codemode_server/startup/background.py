@@ -1,0 +1,92 @@
+"""What a product does beside requests: its start once the host has its first answer, and what it stores and removes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.executions.workspace import Workspace
+from codemode_server.features.telemetry import product_telemetry
+from codemode_server.sandbox.backend_selection import Choice, choose
+from codemode_server.support import temporary
+from codemode_server.support.text import escaped
+
+if TYPE_CHECKING:
+    from codemode_server.app import App
+
+logger = logging.getLogger(__name__)
+
+_AFTER_HANDSHAKE_SECONDS = 0.05
+"""Delay between the first answer to the host and the start of processes, so that the answer is sent first."""
+_UPKEEP_AFTER_SECONDS = 0.5
+_SAVE_SECONDS, _RETRY_SAVE_SECONDS = 1.0, 30.0
+
+
+class SandboxStart:
+    """Chooses the sandbox, and says what is being done."""
+
+    def __init__(self, config: LiveConfig, workspace: Workspace) -> None:
+        self._config = config
+        self._workspace = workspace
+        self.step = ""
+        """The current step, which programs that wait report to the host; empty when the sandbox is ready."""
+
+    async def choose(self) -> Choice:
+        settings = self._config.settings
+        try:
+            return await choose(settings.sandbox, settings.limits, self._workspace.make(), self._announce)
+        finally:
+            self.step = ""
+
+    def _announce(self, line: str) -> None:
+        self.step = line
+        print(f"codemode-server: {escaped(line)}", file=sys.stderr)
+
+
+async def run(app: App) -> None:
+    """Until cancelled."""
+    async with anyio.create_task_group() as tasks:
+        for work in (_start, _save_learned, _keep_bounded):
+            tasks.start_soon(work, app)
+        tasks.start_soon(app.search.keep_indexed)
+
+
+async def _start(app: App) -> None:
+    await app.tools.connected.wait()
+    app.tools.expect_tools()
+    await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
+    if app.has_upstreams:
+        app.pool.connect()
+    app.sandbox.start_soon()
+    await product_telemetry.start(app)
+    app.traced.set()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(product_telemetry.serve_on_loopback, app)
+        tasks.start_soon(app.privacy.load)
+        await anyio.to_thread.run_sync(_clean_leftovers, app, abandon_on_cancel=True)
+        await app.search.stack.keep()
+
+
+def _clean_leftovers(app: App) -> None:
+    is_ending = app.is_ending.is_set
+    if count := app.artifacts.clean_leftovers(is_ending) + temporary.sweep(is_ending):
+        logger.info("removed %d folders of earlier runs that were killed", count)
+
+
+async def _keep_bounded(app: App) -> None:
+    await app.tools.connected.wait()
+    await anyio.sleep(_UPKEEP_AFTER_SECONDS)
+    await app.stores.upkeep.run()
+
+
+async def _save_learned(app: App) -> None:
+    while True:
+        await anyio.sleep(_SAVE_SECONDS)
+        stored = [await one.save() for one in (app.learning, app.usage)]
+        if not all(stored):
+            await anyio.sleep(_RETRY_SAVE_SECONDS)

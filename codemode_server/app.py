@@ -37,7 +37,6 @@ from codemode_server.features.data_flow.call_layer import DataFlow
 from codemode_server.features.data_flow.followed_programs import FollowedPrograms
 from codemode_server.features.data_flow.read_sources import ReadSources
 from codemode_server.features.direct_tools.runs import DirectCallRuns
-from codemode_server.features.direct_tools.tokens import count_direct_tokens
 from codemode_server.features.dry_run.dry_runs import DryRuns
 from codemode_server.features.guardrails.guarded_programs import GuardedPrograms
 from codemode_server.features.guardrails.loading import guardrail_chain
@@ -45,6 +44,7 @@ from codemode_server.features.pages.page_channel import PageChannel
 from codemode_server.features.privacy.call_privacy import call_privacy
 from codemode_server.features.privacy.shown_files import SearchedFiles
 from codemode_server.features.resume.reruns import RerunRemarks, Reruns
+from codemode_server.features.savings.direct_tokens import count_direct_tokens
 from codemode_server.features.savings.exchanges import Exchanges
 from codemode_server.features.session_logs.session_log import SessionLogs
 from codemode_server.features.sign_in.sign_in_offers import SignInOffers
@@ -76,13 +76,11 @@ from codemode_server.support.off_loop import switch_threads_often
 class App:
     """One product: everything between a host and its upstreams. Created by `open`."""
 
-    def __init__(
-        self, loaded: LoadedSettings, tools: UpstreamCatalog | None = None, *, has_mcp_tracing: bool = True
-    ) -> None:
-        """Reads the database, so call it in a thread; `tools` is what has read it already. Raises
-        `JournalUnavailable`: the database can't be used; `SettingsError`: a guardrail can't be loaded; `NotPrivate`:
-        another user could have made a folder of the state."""
-        self.tools = tools = tools or UpstreamCatalog(loaded)
+    def __init__(self, loaded: LoadedSettings, *, has_mcp_tracing: bool = True) -> None:
+        """Reads the database, so call it in a thread. Raises `JournalUnavailable`: the database can't be used;
+        `SettingsError`: a guardrail can't be loaded; `NotPrivate`: another user could have made a folder of the
+        state."""
+        self.tools = tools = UpstreamCatalog(loaded)
         settings = loaded.settings
         self.state_folder = state_folder(settings)
         self.principal = local_principal(settings)
@@ -224,7 +222,6 @@ class App:
         cls,
         loaded: LoadedSettings,
         *,
-        tools: UpstreamCatalog | None = None,
         watch: bool = False,
         has_mcp_tracing: bool = True,
     ) -> AsyncIterator[App]:
@@ -232,7 +229,7 @@ class App:
         called, and ends all of them on exit. Without `has_mcp_tracing`, `tracing.mcp` is off."""
         return_large_blocks()
         switch_threads_often()
-        app = await anyio.to_thread.run_sync(partial(cls, loaded, tools, has_mcp_tracing=has_mcp_tracing))
+        app = await anyio.to_thread.run_sync(partial(cls, loaded, has_mcp_tracing=has_mcp_tracing))
         app.tools.expect_tools()
         try:
             async with (

@@ -112,7 +112,7 @@ class AskedApprovals:
 
 @dataclass(slots=True)
 class DirectEstimate:
-    """Tokens that a model making the calls itself would have written and read; see `gateway.direct_tokens`."""
+    """Tokens that a model making the calls itself would have written and read; see `features/savings`."""
 
     servers: dict[str, ServerTokens] = field(default_factory=dict)
     """By the raw names of the servers."""

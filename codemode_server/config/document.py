@@ -16,7 +16,6 @@ from ruamel.yaml.reader import ReaderError
 
 from codemode_server.config.problems import Problems, joined
 
-MAX_BYTES = 2**20
 MAX_DEPTH = 30
 MAX_NODES = 100_000
 """Keys and values, after aliases are written out; a file of 3,000 servers has about 50,000."""

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from codemode_server.config.document import MAX_BYTES
-from codemode_server.config.places import read_source
+from codemode_server.config.places import MAX_BYTES, read_source
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.references import Reference, References, check
 

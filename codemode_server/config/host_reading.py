@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from codemode_server.config import file_edits
-from codemode_server.config.document import MAX_BYTES
 from codemode_server.config.file_edits import NotEditable
 from codemode_server.config.host_entries import TranslatedEntry, glob_covering, names_in, server_name, translated
 from codemode_server.config.hosts import SECTIONS, Dialect, HostPlace, Scope, System
-from codemode_server.config.places import read_regular
+from codemode_server.config.places import MAX_BYTES, read_regular
 from codemode_server.config.problems import joined, printable
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import SettingsError

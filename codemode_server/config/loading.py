@@ -16,10 +16,10 @@ from pathlib import Path
 
 from codemode_server.config import places
 from codemode_server.config.conversion import Reading
-from codemode_server.config.document import EMPTY, MAX_BYTES, Node, parse
+from codemode_server.config.document import EMPTY, Node, parse
 from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.file_records import Digests, TrustRecord, is_trusted
-from codemode_server.config.places import NAME, VARIABLE, ConfigFile, Stamp, read_source, stamp_of
+from codemode_server.config.places import MAX_BYTES, NAME, VARIABLE, ConfigFile, Stamp, read_source, stamp_of
 from codemode_server.config.problems import Problems, printable
 from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import SettingsError

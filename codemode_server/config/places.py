@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from codemode_server.config.document import MAX_BYTES
 from codemode_server.domain.errors import SettingsError
 from codemode_server.support.file_stamps import FileStamp
 
+MAX_BYTES = 2**20
+"""Maximum size of a configuration and of its `.env`."""
 NAME = "upstream.yaml"
 VARIABLE = "CODEMODE_CONFIG"
 

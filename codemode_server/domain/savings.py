@@ -13,6 +13,8 @@ from codemode_server.domain.principals import Principal
 
 CACHED_SHARE = 0.1
 """Price of a token in a model provider's prompt cache, as a share of the full price."""
+MAX_EXCHANGES = 200_000
+"""The newest exchanges are stored, of all principals."""
 MAX_RESULT_TOKENS = 25_000
 """Tokens of one result that count at most: about where Claude Code cuts the result of a tool."""
 METHOD = (

@@ -37,7 +37,6 @@ CAPABILITIES = {
     "tools": {"listChanged": True},
 }
 _LISTS = {
-    "prompts/list": "prompts",
     "resources/list": "resources",
     "resources/templates/list": "resourceTemplates",
 }
@@ -96,84 +95,56 @@ class FirstLists:
 
 
 class Start(Protocol):
-    """Reads what the first requests need. Called in a thread, the next only once the one before has ended."""
+    """What the first requests need."""
 
-    def read_lists(self) -> FirstLists | None:
-        """None if the configuration can't be used."""
+    def stored_lists(self) -> FirstLists | None:
+        """The lists that the last run wrote; None if there are none for this configuration."""
 
     def load_server(self) -> None:
-        """Import what the server needs."""
-
-    def without_servers(self) -> Definitions:
-        """The tools if reading the lists takes long; in any thread."""
+        """Import what the server needs; called in a thread."""
 
 
 class Opening:
     """Answers one host's first messages, until the server takes over."""
 
-    def __init__(self, streams: HostStreams, start: Start, *, listing_timeout_s: float = 5.0) -> None:
-        """`listing_timeout_s`: how long `tools/list` waits for files to be read, which may be on a slow disk."""
+    def __init__(self, streams: HostStreams, start: Start) -> None:
         self._streams = streams
         self._start = start
-        self._listing_timeout_s = listing_timeout_s
         self._server = {"name": "codemode-server", "title": "codemode-server", "version": __version__}
         self._lines: list[bytes] = []
         self._answered_keys: list[tuple[str, Any] | None] = []
         self._is_initialized = False
-        self._loading: threading.Thread | None = None
+        self._loading = threading.Thread(target=start.load_server, daemon=True, name="loading")
         self._lists: FirstLists | None = None
-        self._is_listed = threading.Event()
+        self._has_looked = False
         self.definitions: Definitions | None = None
-        """The answer to `tools/list`, fixed when the host first asks or at the end of `run`; None if nothing was
-        answered here or the configuration can't be used."""
+        """The answer to `tools/list`, if it was given here."""
 
     def run(self) -> None:
         """Answer what can be answered here, until the server is loaded: that begins in a thread once the first request
-        is answered, and only `tools/list` and `prompts/list` wait for a part of it."""
+        is answered."""
         line = self._streams.next_line(_FIRST_SECONDS)
         while line is not None:
             self._lines.append(line)
             if not self._try_to_answer(line):
                 break
-            loading = self._start_to_load()
-            while (line := self._streams.next_line(_POLL_SECONDS)) is None and loading.is_alive():
+            if self._loading.ident is None:
+                self._loading.start()
+            while (line := self._streams.next_line(_POLL_SECONDS)) is None and self._loading.is_alive():
                 pass
-        if self._loading is not None:
-            self._wait_for_tools()
+        if self._loading.ident is not None:
             self._loading.join()  # two threads that import the same packages would meet in a deadlock of their locks
 
-    def _start_to_load(self) -> threading.Thread:
-        if self._loading is None:
-            self._loading = threading.Thread(target=self._load, daemon=True, name="loading")
-            self._loading.start()
-        return self._loading
-
-    def _load(self) -> None:
-        self._lists = self._start.read_lists()
-        self._is_listed.set()
-        self._start.load_server()
-
-    def _wait_for_tools(self) -> None:
-        self._start_to_load()
-        if self.definitions is None:
-            if not self._is_listed.wait(self._listing_timeout_s):
-                self.definitions = self._start.without_servers()
-            elif self._lists is not None:
-                self.definitions = self._lists.tools
-
-    def _prompts(self) -> Definitions:
-        """The prompts as of the last run; none if the files can't be read in time: a change is announced later."""
-        self._start_to_load()
-        self._is_listed.wait(self._listing_timeout_s)
-        return [] if self._lists is None else self._lists.prompts
+    def _stored(self) -> FirstLists | None:
+        if not self._has_looked:
+            self._has_looked, self._lists = True, self._start.stored_lists()
+        return self._lists
 
     def _try_to_answer(self, line: bytes) -> bool:
         """Answer a message if that can be done here; false if the server has to take over."""
         message = _message(line)
         if message.get("method") == "notifications/initialized":
             return self._is_initialized and "id" not in message and not message.get("params")
-        if message.get("method") == "tools/list":
-            self._wait_for_tools()
         result = self._result(message)
         if result is None:
             return False
@@ -227,12 +198,15 @@ class Opening:
                     and {*map(type, wanted.values())} <= {bool}
                 ):
                     return {"notifications": {name: True for name in wanted if wanted[name] and _CHANGES[name]}}
-            case "prompts/list" | "resources/list" | "resources/templates/list" as method if set(params) <= {"_meta"}:
-                return self._listed_as({_LISTS[method]: self._prompts() if method == "prompts/list" else []}, meta)
+            case "tools/list" | "prompts/list" as method if set(params) <= {"_meta"} and (lists := self._stored()):
+                if method == "prompts/list":
+                    return self._listed_as({"prompts": lists.prompts}, meta)
+                self.definitions = lists.tools
+                return self._listed_as({"tools": lists.tools}, meta)
+            case "resources/list" | "resources/templates/list" as method if set(params) <= {"_meta"}:
+                return self._listed_as({_LISTS[method]: []}, meta)
             case "ping" if self._is_initialized and not is_modern:
                 return {}
-            case "tools/list" if self.definitions is not None and set(params) <= {"_meta"}:
-                return self._listed_as({"tools": self.definitions}, meta)
         return None
 
     def _listed_as(self, listed: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any] | None:

@@ -93,7 +93,7 @@ def remarks_of(content: Mapping[str, Any]) -> list[str]:
 
 
 def _success(execution: Execution, limits: LimitSettings, redactor: Redactor) -> tuple[str, dict[str, Any]]:
-    budget = max(_MIN_TOKENS, limits.output_tokens - _shown_tokens(execution.shown))
+    budget = max(_MIN_TOKENS, limits.output_tokens - _shown_tokens(execution))
     parts, cut = _fit(execution, limits, redactor, budget, MAX_CHARACTERS)
     has_value = "value" in parts
     content = _head(execution) | parts
@@ -159,15 +159,7 @@ def _fit(
     has_value = outcome.value_form != "none"
     whole = as_text(outcome.value) if has_value else ""
     printed = {"stdout": redactor.visible(outcome.stdout), "stderr": redactor.visible(outcome.stderr)}
-    texts = [whole, *printed.values()]
-    wanted = [_wanted(text, budget_tokens) for text in texts]
-    if has_value or printed["stdout"]:
-        wanted[2] = min(wanted[2], max(100, budget_tokens // 4))
-    tokens = shares(wanted, budget_tokens)
-    room = [
-        min(share, _characters(given))
-        for share, given in zip(shares([len(text) for text in texts], max_characters), tokens, strict=True)
-    ]
+    tokens, room = _rooms([whole, *printed.values()], budget_tokens, max_characters)
     if has_value:
         is_plain_text = isinstance(outcome.value, str)
         safe = redactor.visible if is_plain_text else _safe_in_json(redactor.visible)
@@ -192,17 +184,27 @@ def _safe_in_json(visible: Callable[[str], str]) -> Callable[[str], str]:
     return safe
 
 
-def _wanted(text: str, budget: int) -> int:
-    tokens = estimate_tokens(text)
-    return budget if len(text) > _characters(tokens) else min(tokens, budget)
+def _rooms(texts: list[str], budget_tokens: int, max_characters: int) -> tuple[list[int], list[int]]:
+    """The tokens and the characters that value, stdout and stderr may have."""
+    if sum(map(len, texts)) < min(budget_tokens // 2, max_characters):  # no text has two tokens a character
+        return [budget_tokens] * 3, [max_characters] * 3
+    wanted = [min(estimate_tokens(text), budget_tokens) for text in texts]
+    wanted = [
+        budget_tokens if len(text) > _characters(count) else count for text, count in zip(texts, wanted, strict=True)
+    ]
+    if texts[0] or texts[1]:
+        wanted[2] = min(wanted[2], max(100, budget_tokens // 4))
+    tokens = shares(wanted, budget_tokens)
+    room = shares([len(text) for text in texts], max_characters)
+    return tokens, [min(share, _characters(given)) for share, given in zip(room, tokens, strict=True)]
 
 
 def _characters(tokens: int) -> int:
     return min(max(tokens, _MIN_TOKENS) * 6, MAX_CHARACTERS // 2)
 
 
-def _shown_tokens(shown: list[ShownFile]) -> int:
-    return sum(estimate_tokens(file.data.decode()) for file in shown if file.kind == "text")
+def _shown_tokens(execution: Execution) -> int:
+    return sum(estimate_tokens(file.data.decode()) for file in execution.shown if file.kind == "text")
 
 
 def shape_of(value: Any, redactor: Redactor) -> str:
@@ -244,22 +246,22 @@ def _head(execution: Execution) -> dict[str, Any]:
 
 
 def _lines(execution: Execution, redactor: Redactor, most: int) -> dict[str, list[str]]:
-    errors = [*execution.calls.unmarked_errors.values()]
-    shown = {
-        "unmarked_errors": first_lines(
+    shown: dict[str, list[str]] = {}
+    if errors := [*execution.calls.unmarked_errors.values()]:
+        shown["unmarked_errors"] = first_lines(
             errors, most, line=lambda it: clean_line(it.line(redactor.visible), _MAX_REMARK_CHARACTERS)
         )
-    }
     said = {
-        "shown": [_shown_line(file) for file in execution.shown],
-        "hints": [execution.outcome.hint] if execution.outcome.hint else [],
+        "shown": list(map(_shown_line, execution.shown)),
+        "hints": [execution.outcome.hint] if execution.outcome.hint else (),
         "warnings": execution.warnings,
         "notes": execution.calls.messages,
     }
     for kind, texts in said.items():
-        lines = [redactor.line(line, _MAX_REMARK_CHARACTERS) for line in first_lines([*dict.fromkeys(texts)], most)]
-        shown[kind] = [*dict.fromkeys(lines)]
-    return {kind: lines for kind, lines in shown.items() if lines}
+        if texts:
+            lines = [redactor.line(line, _MAX_REMARK_CHARACTERS) for line in first_lines([*dict.fromkeys(texts)], most)]
+            shown[kind] = [*dict.fromkeys(lines)]
+    return shown
 
 
 def _shown_line(file: ShownFile) -> str:

@@ -107,15 +107,16 @@ def _question(execution: Execution, seq: int) -> str:
 
 
 async def report_progress(execution: Execution, send: SendProgress, product: Product) -> None:
-    """Notify the host of each change, and at least every `HEARTBEAT_SECONDS`, until cancelled."""
+    """Notify the host of each change, and at least every `HEARTBEAT_SECONDS`, until cancelled. Most programs have ended
+    before there is anything to report."""
     meter, last, due = Meter(), "", -math.inf
     while True:
+        await anyio.sleep(_INTERVAL_SECONDS)
         line = progress_line(execution, product.activity, product.tools.current().connecting)
         now = anyio.current_time()
         if line != last or now >= due:
             await send(*meter.read(execution.calls), line)
             last, due = line, now + HEARTBEAT_SECONDS
-        await anyio.sleep(_INTERVAL_SECONDS)
 
 
 class Meter:

@@ -16,19 +16,19 @@ import sys
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import anyio
 import anyio.to_thread
 
-from codemode_server.domain.errors import CodemodeError, JournalUnavailable, SettingsError
+from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.mcp_server.opening import FirstLists, HostStreams, Opening
 
 if TYPE_CHECKING:
+    from codemode_server.app import App
     from codemode_server.config import LoadedSettings
     from codemode_server.config.live import LiveConfig
     from codemode_server.mcp_server.auth.authenticator import Authenticator
-    from codemode_server.startup.upstream_catalog import UpstreamCatalog
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,8 @@ _HANDSHAKE_SECONDS = 0.5
 _STDERR = "stderr of codemode-server"
 _AFTER_HANDSHAKE_SECONDS = 0.02
 """Delay between the first answer and further work, so that the answer is sent first."""
+_STORED_AFTER_SECONDS = 1.0
+"""Delay between a change of the tools and its storing; others follow while servers start."""
 _STARTING_SECONDS = 5.0
 """After the first answer; then the libraries are loaded and the servers have listed their tools."""
 
@@ -58,13 +60,11 @@ def serve(config: Path | None, http: str | None, *, new_token: bool = False, has
 
 
 class _Start:
-    """Reads configuration and database once, in a thread, for the first lists and for the product."""
+    """Reads configuration and lists before the product is there, each once."""
 
     def __init__(self, config: Path | None, *, has_mcp_tracing: bool = True) -> None:
         self.config = config
         self.has_mcp_tracing = has_mcp_tracing
-        self.tools: UpstreamCatalog | None = None
-        """As of the last run; None if the database was not read or can't be read."""
         self._configuration: LoadedSettings | SettingsError | None = None
 
     def configuration(self) -> LoadedSettings | SettingsError:
@@ -78,30 +78,10 @@ class _Start:
                 self._configuration = error
         return self._configuration
 
-    def read_lists(self) -> FirstLists | None:
-        """The tools and prompts as of the last run; None if the configuration can't be used."""
-        try:
-            loaded = self.configuration()
-            if isinstance(loaded, SettingsError):
-                return None
-            from codemode_server.mcp_server.tools.registry import definitions
-            from codemode_server.startup.upstream_catalog import UpstreamCatalog
+    def stored_lists(self) -> FirstLists | None:
+        from codemode_server.startup.first_lists import stored
 
-            try:
-                self.tools = UpstreamCatalog(loaded)
-            except JournalUnavailable:
-                return FirstLists(definitions(loaded.settings))
-            prompts = self.tools.prompts
-            return FirstLists(self.tools.offered(), [] if prompts is None else prompts.definitions())
-        except Exception:  # noqa: BLE001 - the product meets the same error, and reports it to the model and the person
-            return None
-
-    def without_servers(self) -> list[dict[str, Any]]:
-        """The tools if the lists can't be read in time."""
-        from codemode_server.config.settings import Settings
-        from codemode_server.mcp_server.tools.registry import definitions
-
-        return definitions(Settings())
+        return stored(self.config)
 
     def load_server(self) -> None:
         """Do the slow imports. Over stdio this runs in a thread while the first requests are answered."""
@@ -176,17 +156,21 @@ class _Service:
             if loaded is None:
                 return
             from codemode_server.app import App
+            from codemode_server.startup.first_lists import store
 
-            start = self._start
-            async with App.open(loaded, tools=start.tools, watch=True, has_mcp_tracing=start.has_mcp_tracing) as app:
+            async with App.open(loaded, watch=True, has_mcp_tracing=self._start.has_mcp_tracing) as app:
                 self._start_log(app.state_folder, app.config)
                 for line in loaded.all_messages:
                     logger.warning("%s", line)
                 self._front.set_ready(app)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._exempt_from_collection)
+                    if self._opening is not None:
+                        tasks.start_soon(_store_lists, app)
                     await self._stop.wait()
                     tasks.cancel_scope.cancel()
+                if self._opening is not None:
+                    await store(app)
         except* CodemodeError as errors:
             self._refuse(_first(errors))
         except* Exception as errors:  # noqa: BLE001 - it is logged, and a host that gets no answer would wait for ever
@@ -261,6 +245,17 @@ class _Service:
             async for number in received:
                 self._code = 128 + number
                 self._stop.set()
+
+
+async def _store_lists(app: App) -> None:
+    """Store the lists for the next start, and again when they may have changed."""
+    from codemode_server.startup.first_lists import store
+
+    revision = 0
+    while True:
+        await store(app)
+        revision = await app.tools.wait_newer(revision)
+        await anyio.sleep(_STORED_AFTER_SECONDS)
 
 
 def _first(error: BaseException) -> CodemodeError:

@@ -18,9 +18,9 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from codemode_server.domain import savings
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.features.privacy.sqlite_tokens import delete_forgotten_tokens
-from codemode_server.features.savings import sqlite_savings
 from codemode_server.storage.database import Database, placeholders
 from codemode_server.storage.interrupted import Ownership, settle_interrupted
 from codemode_server.storage.sqlite_audit import delete_audit_rows
@@ -192,7 +192,7 @@ class Upkeep:
         recent = "SELECT number FROM savings WHERE at >= ? ORDER BY number LIMIT 1"
         surplus = "(SELECT MAX(number) FROM savings) - ? + 1"
         which = f"number < MAX(COALESCE(({recent}), 1e18), {surplus})"
-        self._delete(database, "savings", "number", which, (before, sqlite_savings.MAX_EXCHANGES))
+        self._delete(database, "savings", "number", which, (before, savings.MAX_EXCHANGES))
         left = "number < COALESCE((SELECT MIN(number) FROM savings), 1e18)"
         self._delete(database, "savings_by_server", "number, server", left, ())
 

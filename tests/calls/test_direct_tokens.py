@@ -10,7 +10,7 @@ from codemode_server.calls.results import ResultSummary, sizes_of
 from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, ToolCall
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.savings import ServerTokens
-from codemode_server.features.direct_tools.tokens import begin, count_direct_tokens
+from codemode_server.features.savings.direct_tokens import begin, count_direct_tokens
 from codemode_server.sandbox.contract import Reply
 
 ISSUES, CHANNEL = ("github", "list_issues"), ("slack", "read_channel")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from codemode_server.config.document import MAX_BYTES
+from codemode_server.config.places import MAX_BYTES
 from tests.tables import rows, tables
 
 if TYPE_CHECKING:

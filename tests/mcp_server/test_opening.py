@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from codemode_server.mcp_server.opening import HANDSHAKE_VERSIONS, MODERN_VERSION
+from codemode_server.mcp_server.opening import HANDSHAKE_VERSIONS, MODERN_VERSION, FirstLists
+from codemode_server.startup.first_lists import stored
 from tests.behaviour.product import configuration, office
 
 pytestmark = pytest.mark.slow
@@ -71,18 +72,16 @@ def test_all_versions_of_the_protocol_that_the_library_speaks_are_known() -> Non
     assert (HANDSHAKE_VERSIONS, (MODERN_VERSION,)) == (HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS)
 
 
-def test_neither_the_mcp_library_nor_numpy_is_needed_for_the_first_answers() -> None:
+def test_nothing_of_the_mcp_library_the_configuration_and_the_database_is_needed_for_the_first_answers() -> None:
     """They take most of a start, and Codex goes on without tools that are not there after a second."""
     code = """
-import sys, codemode_server.startup.serve, codemode_server.startup.upstream_catalog
-from codemode_server.mcp_server.tools.registry import meta_tools
-meta_tools()
+import sys, codemode_server.startup.serve
+from codemode_server.startup.first_lists import stored
+stored(None)
 print(*sys.modules)"""
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert {"mcp", "mcp_types", "numpy"} & set(modules) == set()
-    code = "import sys, codemode_server.startup.serve; print(*sys.modules)"
-    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert {"pydantic", "yaml"} & set(modules) == set(), "nor are these for the handshake"
+    assert {"mcp", "mcp_types", "numpy", "pydantic", "ruamel.yaml", "sqlite3"} & set(modules) == set()
+    assert not [it for it in modules if it.startswith("codemode_server.catalog")]
 
 
 @pytest.mark.parametrize("version", [HANDSHAKE_VERSIONS[0], HANDSHAKE_VERSIONS[-1]])
@@ -127,18 +126,26 @@ main()
 """
 
 
-@pytest.mark.parametrize("requests", [["tools/list"], []], ids=["for the first list", "for the product"])
-def test_configuration_and_database_are_read_once_and_not_on_the_event_loop(
-    tmp_path: Path, requests: list[str]
-) -> None:
+def test_the_first_list_is_what_the_last_run_wrote_for_this_configuration(tmp_path: Path) -> None:
+    """It is there before the product, which is not even loaded yet; an edit makes it void."""
+    path = configuration(tmp_path, office(tmp_path, "slack"))
+    lists = []
+    for _ in range(2):
+        with product(path) as wire:
+            wire.initialize(HANDSHAKE_VERSIONS[-1])
+            lists.append(wire.ask("tools/list")["result"]["tools"])
+            wire.ask("tools/call", name="list_dir", arguments={"path": "/servers/slack"})
+    assert stored(path) == FirstLists(lists[1])
+    path.write_text(path.read_text() + "# edited")
+    assert stored(path) is None
+
+
+def test_configuration_and_database_are_read_not_on_the_event_loop(tmp_path: Path) -> None:
     """On a slow disk each reading delays the first call, and on the event loop every other answer as well."""
     path, log = configuration(tmp_path, office(tmp_path, "slack")), tmp_path / "reads.log"
     with product(path, "-c", LOGS_WHAT_IT_READS, str(log)) as wire:
-        if not requests:
-            wire.send(UNUSUAL)
+        wire.send(UNUSUAL)
         wire.initialize(HANDSHAKE_VERSIONS[-1])
-        for method in requests:
-            wire.ask(method)
         called = wire.ask("tools/call", name="list_dir", arguments={"path": "/servers"})
     assert "slack" in called["result"]["content"][0]["text"]
     # The upkeep and the first write, of what a server listed, may open the database by now, each in its thread.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import threading
 from typing import Any
 
 import anyio
@@ -172,16 +171,13 @@ def subscription(answer: dict[str, Any]) -> Any:
 
 
 class Start:
-    """A start that has read this list."""
+    """The last run has left this list, or none."""
 
-    def __init__(self, tools: list[dict[str, Any]]) -> None:
-        self.tools = tools
+    def __init__(self, tools: list[dict[str, Any]] | None = None) -> None:
+        self._tools = tools
 
-    def read_lists(self) -> FirstLists | None:
-        return FirstLists(self.tools)
-
-    def without_servers(self) -> list[dict[str, Any]]:
-        return self.tools
+    def stored_lists(self) -> FirstLists | None:
+        return None if self._tools is None else FirstLists(self._tools)
 
     def load_server(self) -> None:
         pass
@@ -251,24 +247,12 @@ async def test_what_hosts_usually_send_does_not_wait_for_the_server(lines: list[
     assert [answer.get("id", subscription(answer)) for answer in given] == asked
 
 
-async def test_a_configuration_that_is_slow_to_read_holds_up_nothing_but_the_names_of_the_servers() -> None:
-    """The list is fixed for the session, so it is what the server says later too."""
-    lines, sent, is_read = USUAL["an older protocol"], io.BytesIO(), threading.Event()
-    streams = HostStreams(io.BytesIO(b"".join(map(encoded, lines))), sent)
-    without_servers = definitions(Settings())
-
-    class SlowStart(Start):
-        def read_lists(self) -> FirstLists | None:
-            return FirstLists([]) if is_read.wait(60) else None
-
-        def without_servers(self) -> list[dict[str, Any]]:
-            is_read.set()
-            return without_servers
-
-    opening = Opening(streams, SlowStart([]), listing_timeout_s=0.1)
+async def test_where_the_last_run_has_left_no_list_the_server_answers() -> None:
+    lines, sent = USUAL["an older protocol"], io.BytesIO()
+    opening = Opening(HostStreams(io.BytesIO(b"".join(map(encoded, lines))), sent), Start())
     await anyio.to_thread.run_sync(opening.run)
-    assert json.loads(sent.getvalue().splitlines()[-1])["result"]["tools"] == without_servers
-    assert opening.definitions == without_servers
+    assert "tools" not in json.loads(sent.getvalue().splitlines()[-1])["result"], "the control: others are answered"
+    assert opening.definitions is None
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from codemode_server.domain import savings
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.savings import Exchange, ServerTokens, TokenUsage
-from codemode_server.features.savings import sqlite_savings
 from codemode_server.features.savings.sqlite_savings import SqliteSavings, record_exchange
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
@@ -104,7 +104,7 @@ async def test_upkeep_deletes_what_is_older_than_the_audit_may_be(store: Store) 
 
 
 async def test_upkeep_deletes_the_oldest_of_too_many(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_savings, "MAX_EXCHANGES", 3)
+    monkeypatch.setattr(savings, "MAX_EXCHANGES", 3)
     await store.add(*(exchange(at=NOON + number, name=f"x{number}") for number in range(50)))
     Upkeep(store.folder, Ownership(store.folder), Retention(0, 0)).pass_once()
     rows = await store.savings.executions(OWNER, since=0, limit=10)

@@ -20,7 +20,6 @@ from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import JsonValue
 from codemode_server.executions.execution import Execution
-from codemode_server.features.privacy.settings import PrivacySettings, UnsearchedFiles
 from codemode_server.mcp_server.blocks import MAX_BYTES
 from codemode_server.mcp_server.product import ToolContext
 from codemode_server.mcp_server.rendering import MAX_CHARACTERS, MAX_ERROR_CHARACTERS, cut_line, shape_of
@@ -76,7 +75,7 @@ def direct_answer(execution: Execution, limits: LimitSettings, redactor: Redacto
     if not result:
         return Answer(_error_text(execution, redactor), {}, is_error=True)
     tokens = limits.output_tokens
-    blocks = _Blocks(limits, redactor, PrivacySettings.of(execution.context.config.settings).unsearched_files)
+    blocks = _Blocks(limits, redactor, execution.unsearched_files)
     for item in _items(result)[:_MAX_BLOCKS]:
         blocks.add(item)
     blocks.fit_texts(tokens, MAX_ERROR_CHARACTERS if is_error else MAX_CHARACTERS)
@@ -115,7 +114,7 @@ def _items(result: dict[str, JsonValue]) -> list[Any]:
 class _Blocks:
     limits: LimitSettings
     redactor: Redactor
-    unsearched: UnsearchedFiles = "show"
+    unsearched: str = "show"
     """Handling of files, which can't be searched for personal data."""
     made: list[dict[str, Any]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)

@@ -12,8 +12,6 @@ from codemode_server.domain.savings import Exchange, ServerRow, ServerTokens, To
 from codemode_server.storage.database import Database, placeholders
 from codemode_server.storage.database_thread import DatabaseThread
 
-MAX_EXCHANGES = 200_000
-"""The newest exchanges are stored, of all principals."""
 _MAX_NAME_CHARACTERS = 1_000
 _COLUMNS = ("at", "tool", "execution_id", "sent", "returned", "own_definitions", "all_definitions", "turns")
 """Columns that are fields of an exchange."""

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codemode_server.config.document import MAX_BYTES, Node, parse
+from codemode_server.config.document import Node, parse
+from codemode_server.config.places import MAX_BYTES
 from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.domain.errors import CodemodeError, SettingsError, UnknownTool
 from codemode_server.domain.skills import Skill

@@ -28,8 +28,8 @@ from codemode_server.domain.tools import Effect
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.execution import Execution
-from codemode_server.features.dry_run.rendering import plan_content, plan_lines
 from codemode_server.mcp_server import call_reports
+from codemode_server.mcp_server.plan_rendering import plan_content, plan_lines
 from codemode_server.mcp_server.shortening import as_text, fit_text, fit_value, shares
 from codemode_server.mcp_server.tools.registry import Answer
 from codemode_server.support.redaction import Redactor
@@ -100,18 +100,22 @@ def _success(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
     if execution.outcome.value_form == "repr":
         content["value_is_text"] = True
     content |= ({"cut": cut} if cut else {}) | _lines(execution, redactor, _MAX_REMARKS)
-    content["calls"] = call_reports.counted(execution.calls.reports)
+    reports = execution.calls.reports
+    content["calls"] = call_reports.counted(reports) if reports else []
     remarks = remarks_of(content)
     if not parts and not execution.shown and not execution.is_dry_run:
         remarks.insert(0, _nothing_remark(execution))
     texts = {name: as_text(part) if name == "value" else part for name, part in parts.items()}
-    content |= plan_content(execution, redactor)
-    remarks += call_reports.failed_calls(content["calls"], "\n".join(texts.values()))
+    if reports:
+        remarks += call_reports.failed_calls(content["calls"], "\n".join(texts.values()))
     stored = execution.artifacts.get("value")
     is_whole = not any("the whole value" in line for line in cut)
     if has_value and is_whole and isinstance(stored, Item) and estimate_tokens(texts["value"]) >= _NAMED_FROM_TOKENS:
         remarks.append(f"[stored as {_expression(stored)}]")
-    remarks = [*call_reports.replayed(execution.calls.reports), *plan_lines(execution), *remarks, *_duration(execution)]
+    if (plan := execution.plan) is not None:
+        content |= plan_content(plan, redactor)
+        remarks = [*plan_lines(plan, execution), *remarks]
+    remarks = [*call_reports.replayed(reports), *remarks, *_duration(execution)]
     return _lay_out(texts, remarks, is_repr=execution.outcome.value_form == "repr"), content
 
 
@@ -129,7 +133,7 @@ def _failure(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
             *call_reports.call_lines(calls, execution.calls.reports),
             *_stored_results(execution),
             *_how_to_go_on(execution),
-            *plan_lines(execution),
+            *(plan_lines(execution.plan, execution) if execution.plan is not None else ()),
             *_duration(execution),
         ]
 
@@ -138,7 +142,8 @@ def _failure(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
     parts, cut = _fit(execution, limits, redactor, budget, max(200, MAX_ERROR_CHARACTERS - rest - 400))
     content |= parts | ({"cut": cut} if cut else {}) | {kind: those for kind, those in lines.items() if those}
     content["calls"] = calls
-    content |= plan_content(execution, redactor)
+    if execution.plan is not None:
+        content |= plan_content(execution.plan, redactor)
     return _lay_out({**parts, "error": shown or execution.status.value}, remarks(cut)), content
 
 

@@ -97,7 +97,7 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
     limits, timeout_s = config.settings.limits, arguments.timeout
     is_too_long = timeout_s is not None and timeout_s > limits.wall_seconds
     timeout_s = None if is_too_long else timeout_s
-    if sum(it is not None for it in (arguments.code, arguments.resume, arguments.apply)) != 1:
+    if [arguments.code, arguments.resume, arguments.apply].count(None) != 2:
         raise MetaToolError(
             "execute_code: give either 'code', or 'resume' with the id of an execution, or 'apply' with the id of a "
             "dry run; to go on with other code, give 'code' alone: it can use results[\"x…\"].calls"

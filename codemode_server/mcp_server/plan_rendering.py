@@ -18,11 +18,9 @@ _MAX_UNSTATED = 3
 _ARGUMENT_CHARACTERS = 500
 
 
-def plan_lines(execution: Execution) -> list[str]:
-    """The section with the plan, and the remark that says how to carry it out; empty for what is no dry run."""
-    plan, name = execution.plan, execution.execution_id
-    if plan is None:
-        return []
+def plan_lines(plan: PlanReport, execution: Execution) -> list[str]:
+    """The section with the plan, and the remark that says how to carry it out."""
+    name = execution.execution_id
     is_whole = execution.status is ExecutionStatus.SUCCEEDED
     most = _MAX_CALLS if is_whole else _MAX_FAILED_CALLS
     lines = [clean_line(line, _MAX_CHARACTERS) for line in first_lines(plan.lines, most)]
@@ -40,11 +38,8 @@ def plan_lines(execution: Execution) -> list[str]:
     ]
 
 
-def plan_content(execution: Execution, redactor: Redactor) -> dict[str, Any]:
+def plan_content(plan: PlanReport, redactor: Redactor) -> dict[str, Any]:
     """The same as structured content; long arguments are cut."""
-    plan = execution.plan
-    if plan is None:
-        return {}
     calls = [it | {"arguments": _shown(it.get("arguments"), redactor)} for it in plan.calls[:_MAX_CALLS]]
     more = {"more": len(plan.calls) - _MAX_CALLS} if len(plan.calls) > _MAX_CALLS else {}
     return {"plan": {"calls": calls, "unforeseen": list(plan.unforeseen)} | more}

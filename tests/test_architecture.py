@@ -104,14 +104,12 @@ def test_no_stage_imports_a_feature_and_no_feature_another() -> None:
 LEFT: dict[str, list[str]] = {
     "calls": ["dry_run", "resume"],
     "changed_tools": ["privacy"],
-    "direct_tools": ["privacy"],
     "dry_run": ["resume"],
     "guardrails": ["privacy"],
-    "mcp_server": ["dry_run"],
     "pages": ["approvals", "changed_tools", "privacy"],
     "resume": ["dry_run"],
     "skills": ["data_flow"],
-    "storage": ["privacy", "savings"],
+    "storage": ["privacy"],
     "telemetry": ["pages"],
 }
 

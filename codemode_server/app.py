@@ -11,49 +11,27 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codemode_server.calls.call_audit import CallAudit
-from codemode_server.calls.call_reports import CallReports
-from codemode_server.calls.events import CallEvents
-from codemode_server.calls.gateway import Gateway
 from codemode_server.calls.policy.refusals import Refusals
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.artifacts import ArtifactStore
-from codemode_server.executions.host_api import ProgramServices
-from codemode_server.executions.layers import ExecutionLayers
 from codemode_server.executions.preflight.preflight import Preflight
-from codemode_server.executions.programs import ProgramRuns
-from codemode_server.executions.recording import ExecutionRecorder
-from codemode_server.executions.runner import ExecutionRunner
-from codemode_server.executions.service import ExecutionService
 from codemode_server.executions.workspace import Workspace
 from codemode_server.features.approvals.approved_rules import write_rule
 from codemode_server.features.approvals.approver import PersonApprover
 from codemode_server.features.approvals.elicitation import ElicitationChannel
-from codemode_server.features.changed_tools.call_layer import ChangedTools
-from codemode_server.features.data_flow.call_layer import DataFlow
-from codemode_server.features.data_flow.followed_programs import FollowedPrograms
 from codemode_server.features.data_flow.read_sources import ReadSources
-from codemode_server.features.direct_tools.runs import DirectCallRuns
-from codemode_server.features.dry_run.dry_runs import DryRuns
-from codemode_server.features.guardrails.guarded_programs import GuardedPrograms
 from codemode_server.features.guardrails.loading import guardrail_chain
 from codemode_server.features.pages.page_channel import PageChannel
 from codemode_server.features.privacy.call_privacy import call_privacy
-from codemode_server.features.privacy.shown_files import SearchedFiles
-from codemode_server.features.resume.reruns import RerunRemarks, Reruns
-from codemode_server.features.savings.direct_tokens import count_direct_tokens
+from codemode_server.features.resume.reruns import Reruns
 from codemode_server.features.savings.exchanges import Exchanges
 from codemode_server.features.session_logs.session_log import SessionLogs
-from codemode_server.features.sign_in.sign_in_offers import SignInOffers
 from codemode_server.features.skills.library import ProjectSkills, SkillLibrary
 from codemode_server.features.skills.program_skills import ProgramSkills
 from codemode_server.features.telemetry import product_telemetry
-from codemode_server.features.telemetry.call_metrics import CallMetrics
-from codemode_server.features.telemetry.call_tracing import CallTracing
-from codemode_server.features.telemetry.execution_telemetry import ExecutionTelemetry
 from codemode_server.features.telemetry.metrics import Metrics
 from codemode_server.features.telemetry.tracing import Tracing
 from codemode_server.features.workflows.compiling import Workflows
@@ -62,8 +40,8 @@ from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.startup import background
 from codemode_server.startup.background import SandboxStart
-from codemode_server.startup.call_layers import CallFeatures, gateway
-from codemode_server.startup.execution_layers import CountedUse
+from codemode_server.startup.call_layers import product_gateway
+from codemode_server.startup.execution_layers import executions
 from codemode_server.startup.live_search import LiveSearch
 from codemode_server.startup.stores import state_folder
 from codemode_server.startup.takeover import ConfigTakeover
@@ -120,7 +98,7 @@ class App:
         self.sandbox = Sandbox(self.sandbox_start.choose)
         self.sources = ReadSources(self.config, self.stores.sources)
         self.sources.load(lambda principal: self.workspace(principal).newest_change())
-        self._session_logs = SessionLogs(self.workspace, self.config)
+        self.session_logs = SessionLogs(self.workspace, self.config)
         place = loaded.place
         self.approver = PersonApprover(
             self.stores.approvals,
@@ -130,11 +108,11 @@ class App:
             sources_of=self.sources.labelled,
             write_rule=None if place is None else partial(write_rule, place),
         )
-        self._guardrails = guardrail_chain(self.config)
-        self.gateway = self._new_gateway()
+        self.guardrails = guardrail_chain(self.config)
+        self.gateway = product_gateway(self)
         self.preflight = Preflight(catalog=self.catalog, listed=self.tools.wait_for_listing, config=self.config)
-        self._skills = ProgramSkills(self.skills, self.preflight, self.sources, self.sandbox)
-        self.executions = self._new_executions()
+        self.program_skills = ProgramSkills(self.skills, self.preflight, self.sources, self.sandbox)
+        self.executions = executions(self)
         self.reruns = Reruns(
             executions=self.executions,
             journal=self.stores.journal,
@@ -144,77 +122,6 @@ class App:
         )
         self.exchanges = Exchanges(self.stores.thread, self.catalog, self.config)
         self.tracing = Tracing(self.config)
-
-    def _new_gateway(self) -> Gateway:
-        events = CallEvents(
-            [self.sources.take_event, CallTracing(self.config), CallReports(self.config)],
-            after_answer=[
-                self.learning.take_event,
-                count_direct_tokens,
-                CallAudit(self.stores.audit, self.config),
-                CallMetrics(self.metrics, self.config),
-                lambda event: self.executions.take_call_event(event),
-            ],
-        )
-        features = CallFeatures(
-            self.privacy,
-            self._guardrails,
-            SignInOffers(self.pool, self.config),
-            (ChangedTools(self.tools.definitions), DataFlow(self.config, self.sources)),
-        )
-        journal = self.stores.journal
-        return gateway(self.config, self.tools, self.pool, journal, self.approver, events, features)
-
-    def _new_executions(self) -> ExecutionService:
-        layers = ExecutionLayers(
-            [
-                # Outermost: the wait for a turn belongs to its span.
-                ExecutionTelemetry(self.metrics, self.sandbox, self.traced),
-                # At the end, before the answer: what it says of saved skills is part of that.
-                self._skills,
-                # Before the sources, which say whether the log may have the program.
-                self._session_logs,
-                FollowedPrograms(self.sources, self.workspace),
-                # It sees the plan of a dry run, and results as people read them.
-                GuardedPrograms(self._guardrails),
-                SearchedFiles(),
-                RerunRemarks(),
-                # Innermost: only the run itself sees the copy of a workspace.
-                DryRuns(self.stores.journal, self.workspace),
-                CountedUse(self.usage),
-            ]
-        )
-        services = ProgramServices(
-            gateway=self.gateway,
-            catalog=self.catalog,
-            listed=self.tools.wait_for_listing,
-            search=self.search.search,
-            skills=self._skills,
-            workflows=self.workflows,
-            artifacts=self.artifacts,
-        )
-        programs = ProgramRuns(
-            sandbox=self.sandbox,
-            services=services,
-            layers=layers,
-            preflight=self.preflight,
-            refusals=self.refusals.for_principal,
-            workspaces=self.workspace,
-        )
-        runner = ExecutionRunner(
-            programs=programs,
-            direct_calls=DirectCallRuns(self.gateway, layers),
-            layers=layers,
-            artifacts=self.artifacts,
-            recorder=ExecutionRecorder(self.stores.journal, self.stores.audit, self.config),
-            config=self.config,
-        )
-        return ExecutionService(
-            runner=runner,
-            artifacts=self.artifacts,
-            config=self.config,
-            is_cancel_requested=self.stores.cancel_requests.is_requested,
-        )
 
     @classmethod
     @asynccontextmanager
@@ -235,7 +142,7 @@ class App:
             async with (
                 app.sandbox.open(),
                 app.pool.open(),
-                app._session_logs.open(),
+                app.session_logs.open(),
                 app.exchanges.open(),
                 app.executions.open(),
                 app.approver.open(),

@@ -6,21 +6,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemode_server.calls.call_audit import CallAudit
+from codemode_server.calls.call_reports import CallReports
 from codemode_server.calls.events import CallEvents
 from codemode_server.calls.gateway import Gateway
 from codemode_server.calls.kernel import Decisions, Kernel, Layer
 from codemode_server.calls.resolver import CatalogSource, Resolver
 from codemode_server.calls.steps import Approval, Approver, Begin, Check, Send
 from codemode_server.config.live import LiveConfig
+from codemode_server.features.changed_tools.call_layer import ChangedTools
+from codemode_server.features.data_flow.call_layer import DataFlow
 from codemode_server.features.dry_run.call_layer import DryRun
 from codemode_server.features.guardrails.call_layer import GuardedValues, Guardrails
 from codemode_server.features.guardrails.chain import NO_GUARDRAILS, GuardrailChain
 from codemode_server.features.privacy.call_privacy import Privacy
 from codemode_server.features.resume.call_layer import Departures, Replay
+from codemode_server.features.savings.direct_tokens import count_direct_tokens
 from codemode_server.features.sign_in.call_layer import SignIn
 from codemode_server.features.sign_in.sign_in_offers import SignInOffers
+from codemode_server.features.telemetry.call_metrics import CallMetrics
+from codemode_server.features.telemetry.call_tracing import CallTracing
 
 if TYPE_CHECKING:
+    from codemode_server.app import App
     from codemode_server.storage.sqlite_journal import SqliteJournal
     from codemode_server.upstreams.pool import UpstreamPool
 
@@ -61,3 +69,21 @@ def gateway(
     ]
     kernel = Kernel(layers, Send(upstreams), decisions=decisions, journal=journal, events=events, config=config)
     return Gateway(resolver, kernel, events, features.sign_ins)
+
+
+def product_gateway(app: App) -> Gateway:
+    """The gateway of a product, and who hears of its calls."""
+    config, stores = app.config, app.stores
+    events = CallEvents(
+        [app.sources.take_event, CallTracing(config), CallReports(config)],
+        after_answer=[
+            app.learning.take_event,
+            count_direct_tokens,
+            CallAudit(stores.audit, config),
+            CallMetrics(app.metrics, config),
+            lambda event: app.executions.take_call_event(event),
+        ],
+    )
+    restrictions = (ChangedTools(app.tools.definitions), DataFlow(config, app.sources))
+    features = CallFeatures(app.privacy, app.guardrails, SignInOffers(app.pool, config), restrictions)
+    return gateway(config, app.tools, app.pool, stores.journal, app.approver, events, features)

@@ -1,14 +1,30 @@
-"""The layers of executions, in their order."""
+"""The layers of executions, in their order, and the service that is made of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from codemode_server.domain.calls import CallStatus
 from codemode_server.executions.execution import Execution
-from codemode_server.executions.layers import ExecutionLayer
+from codemode_server.executions.host_api import ProgramServices
+from codemode_server.executions.layers import ExecutionLayer, ExecutionLayers
+from codemode_server.executions.programs import ProgramRuns
+from codemode_server.executions.recording import ExecutionRecorder
+from codemode_server.executions.runner import ExecutionRunner
+from codemode_server.executions.service import ExecutionService
+from codemode_server.features.data_flow.followed_programs import FollowedPrograms
+from codemode_server.features.direct_tools.runs import DirectCallRuns
+from codemode_server.features.dry_run.dry_runs import DryRuns
+from codemode_server.features.guardrails.guarded_programs import GuardedPrograms
+from codemode_server.features.privacy.shown_files import SearchedFiles
+from codemode_server.features.resume.reruns import RerunRemarks
+from codemode_server.features.telemetry.execution_telemetry import ExecutionTelemetry
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.search.usage_store import ToolName
+
+if TYPE_CHECKING:
+    from codemode_server.app import App
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +39,56 @@ class CountedUse(ExecutionLayer):
     async def after(self, execution: Execution) -> None:
         answered = [report for report in execution.calls.reports if report.status is CallStatus.SUCCEEDED]
         self.usage.used([ToolName(report.server, report.tool) for report in answered])
+
+
+def executions(app: App) -> ExecutionService:
+    """The executions of a product."""
+    layers = ExecutionLayers(
+        [
+            # Outermost: the wait for a turn belongs to its span.
+            ExecutionTelemetry(app.metrics, app.sandbox, app.traced),
+            # At the end, before the answer: what it says of saved skills is part of that.
+            app.program_skills,
+            # Before the sources, which say whether the log may have the program.
+            app.session_logs,
+            FollowedPrograms(app.sources, app.workspace),
+            # It sees the plan of a dry run, and results as people read them.
+            GuardedPrograms(app.guardrails),
+            SearchedFiles(),
+            RerunRemarks(),
+            # Innermost: only the run itself sees the copy of a workspace.
+            DryRuns(app.stores.journal, app.workspace),
+            CountedUse(app.usage),
+        ]
+    )
+    services = ProgramServices(
+        gateway=app.gateway,
+        catalog=app.catalog,
+        listed=app.tools.wait_for_listing,
+        search=app.search.search,
+        skills=app.program_skills,
+        workflows=app.workflows,
+        artifacts=app.artifacts,
+    )
+    programs = ProgramRuns(
+        sandbox=app.sandbox,
+        services=services,
+        layers=layers,
+        preflight=app.preflight,
+        refusals=app.refusals.for_principal,
+        workspaces=app.workspace,
+    )
+    runner = ExecutionRunner(
+        programs=programs,
+        direct_calls=DirectCallRuns(app.gateway, layers),
+        layers=layers,
+        artifacts=app.artifacts,
+        recorder=ExecutionRecorder(app.stores.journal, app.stores.audit, app.config),
+        config=app.config,
+    )
+    return ExecutionService(
+        runner=runner,
+        artifacts=app.artifacts,
+        config=app.config,
+        is_cancel_requested=app.stores.cancel_requests.is_requested,
+    )

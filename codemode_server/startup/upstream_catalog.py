@@ -1,7 +1,4 @@
-"""The upstreams of one product, the current catalog of their tools, and what of it a host is offered.
-
-Read from the database for the first `tools/list`, before the MCP library is imported; then the product goes on with it.
-"""
+"""The upstreams of one product, the current catalog of their tools, and what of it a host is offered."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The tools of upstreams that the host gets beside the meta-tools, because the configuration exposes them.
 
-A host gets this list before the MCP library is imported, so nothing here imports that library. What upstreams say of
-their tools is untrusted: names are made fit for every host, texts are masked and cut, schemas pass `direct_schema`.
+What upstreams say of their tools is untrusted: names are made fit for every host, texts are masked and cut, schemas
+pass `safe_schema`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.untrusted import one_line, prose
 from codemode_server.config.settings import Settings
 from codemode_server.domain.tools import Effect
+from codemode_server.features.direct_tools.calls import call_direct_tool
 from codemode_server.features.direct_tools.schema import UnfitSchema, safe_schema
 from codemode_server.support.redaction import Redactor
 
@@ -112,8 +113,6 @@ class DirectTools:
 
     async def call(self, definition: Mapping[str, Any], arguments: dict[str, Any], context: ToolContext) -> Answer:
         """Call the tool, which the session was offered. Raises `MetaToolError`: it is not offered any more."""
-        from codemode_server.features.direct_tools.calls import call_direct_tool
-
         server, tool = definition["_meta"][TARGET]
         return await call_direct_tool(server, tool, arguments, context)
 

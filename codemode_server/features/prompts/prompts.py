@@ -1,7 +1,6 @@
 """The prompts of upstreams as prompts of ours, named `<server>/<prompt>`: for the person, whose host offers them.
 
-A host gets the list before the MCP library is imported, so nothing here imports that library at its top. What upstreams
-say is untrusted: texts are masked and cut, and each description begins with the server's name.
+What upstreams say is untrusted: texts are masked and cut, and each description begins with the server's name.
 """
 
 from __future__ import annotations
@@ -9,10 +8,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from mcp.types import PromptMessage
+from pydantic import ValidationError
+
 from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.catalog.untrusted import one_line, prose
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.resources import PromptDefinition
+from codemode_server.mcp_server.waiting import wait_for
 from codemode_server.sandbox.guest.similar_names import similar_name
 from codemode_server.support.off_loop import is_large, run_sized
 from codemode_server.support.redaction import Redactor
@@ -64,36 +67,27 @@ class Prompts:
         return prompt_definitions(self._catalog, self._redactor)
 
     async def get(self, name: str, arguments: dict[str, str], context: ToolContext) -> dict[str, Any]:
-        return await get_prompt(name, arguments, context)
-
-
-async def get_prompt(name: str, arguments: dict[str, str], context: ToolContext) -> dict[str, Any]:
-    """The messages of the prompt of this name, got as an execution of its own, through the same gateway as the calls of
-    programs. Raises `MetaToolError`: there is none, the permissions or its server refuse it, or its messages can't
-    be passed on."""
-    from codemode_server.mcp_server.waiting import wait_for
-
-    product, caller = context.product, context.caller
-    await product.tools.wait_for_listing()
-    if sum(len(key) + len(value) for key, value in arguments.items()) > MAX_ARGUMENT_CHARACTERS:
-        raise MetaToolError(
-            f"{one_line(name, 200)}: the arguments of a prompt have at most {MAX_ARGUMENT_CHARACTERS:,} characters"
-        )
-    server, prompt = prompt_named(product.tools.current(), name)
-    execution = product.executions.start_call(server.raw_name, prompt.name, {**arguments}, caller, is_prompt=True)
-    await wait_for(execution, context)
-    if execution.outcome.error is not None:
-        raise MetaToolError(caller.redactor.visible(execution.outcome.error.message))
-    result = execution.direct_call.result if execution.direct_call else {}
-    return await run_sized(is_large(result), _passed_on, name, result, caller.redactor)
+        """The messages of the prompt of this name, got as an execution of its own, through the same gateway as the
+        calls of programs. Raises `MetaToolError`: there is none, the permissions or its server refuse it, or its
+        messages can't be passed on."""
+        product, caller = context.product, context.caller
+        await product.tools.wait_for_listing()
+        if sum(len(key) + len(value) for key, value in arguments.items()) > MAX_ARGUMENT_CHARACTERS:
+            raise MetaToolError(
+                f"{one_line(name, 200)}: the arguments of a prompt have at most {MAX_ARGUMENT_CHARACTERS:,} characters"
+            )
+        server, prompt = prompt_named(product.tools.current(), name)
+        execution = product.executions.start_call(server.raw_name, prompt.name, {**arguments}, caller, is_prompt=True)
+        await wait_for(execution, context)
+        if execution.outcome.error is not None:
+            raise MetaToolError(caller.redactor.visible(execution.outcome.error.message))
+        result = execution.direct_call.result if execution.direct_call else {}
+        return await run_sized(is_large(result), _passed_on, name, result, caller.redactor)
 
 
 def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
     """The upstream's answer for the host, without secrets, invisible characters and messages of an unknown kind. Raises
     `MetaToolError`: it has no messages, or is too long for a conversation."""
-    from mcp.types import PromptMessage
-    from pydantic import ValidationError
-
     if len(json.dumps(result, ensure_ascii=False)) > MAX_RESULT_CHARACTERS:
         size = f"{MAX_RESULT_CHARACTERS // 2**20} MiB"
         raise MetaToolError(f"{one_line(name, 200)}: the server answered with more than {size}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from codemode_server.catalog.tree import Entry, list_dir
+from codemode_server.catalog.untrusted import one_line
 from codemode_server.config.settings import Settings
 from codemode_server.mcp_server.listing import Listing
 from codemode_server.mcp_server.product import ToolContext
@@ -29,9 +31,6 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 
 
 async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer:
-    from codemode_server.catalog.tree import Entry, list_dir
-    from codemode_server.catalog.untrusted import one_line
-
     product, config = context.product, context.caller.config
 
     def skills() -> list[Entry]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from codemode_server.catalog.tree import read_tool
 from codemode_server.config.settings import Settings
 from codemode_server.mcp_server.listing import Listing
 from codemode_server.mcp_server.product import ToolContext
+from codemode_server.mcp_server.shortening import fit_text
 from codemode_server.mcp_server.tools.registry import (
     READS,
     TEXT_RESULT,
@@ -32,9 +34,6 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 
 
 async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answer:
-    from codemode_server.catalog.tree import read_tool
-    from codemode_server.mcp_server.shortening import fit_text
-
     product, config = context.product, context.caller.config
     await product.tools.wait_for_listing()
     refusals = product.refusals.for_principal(context.caller)

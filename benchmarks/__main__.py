@@ -20,7 +20,7 @@ from benchmarks.report import Row, measured_by, milliseconds, milliseconds_of, p
 from benchmarks.search.corpora import OWN, Missing, corpus
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.tree import list_dir, read_tool
+from codemode_server.catalog.tree import Tree
 from codemode_server.config import load
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import Settings
@@ -75,8 +75,8 @@ def discovery() -> list[Row]:
     queries = ("create an issue in a repository", "list unread messages", "delete record", "export as pdf", "weather")
     names = [server.name for server in catalog.servers]
     works: dict[str, Callable[[int], object]] = {
-        "list_dir": lambda n: list_dir(catalog, f"/servers/{names[n % len(names)]}").text,
-        "read_tool": lambda n: read_tool(catalog, catalog.servers[n % 60].tools[n % 50].path)[0].text,
+        "list_dir": lambda n: Tree(catalog).list_dir(f"/servers/{names[n % len(names)]}").text,
+        "read_tool": lambda n: Tree(catalog).read_tool(catalog.servers[n % 60].tools[n % 50].path)[0].text,
         "search_tools": lambda n: search_tools(catalog, levels, queries[n % len(queries)]).text,
     }
     at = f"{catalog.tool_count:,} tools"

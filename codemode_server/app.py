@@ -19,9 +19,9 @@ from codemode_server.domain.principals import Principal
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.preflight.preflight import Preflight
 from codemode_server.executions.workspace import Workspace
-from codemode_server.features.approvals.approved_rules import write_rule
 from codemode_server.features.approvals.approver import PersonApprover
 from codemode_server.features.approvals.elicitation import ElicitationChannel
+from codemode_server.features.approvals.patterns import write_rule
 from codemode_server.features.data_flow.read_sources import ReadSources
 from codemode_server.features.guardrails.loading import guardrail_chain
 from codemode_server.features.pages.page_channel import PageChannel

@@ -103,13 +103,11 @@ def test_no_stage_imports_a_feature_and_no_feature_another() -> None:
 
 LEFT: dict[str, list[str]] = {
     "calls": ["dry_run", "resume"],
-    "changed_tools": ["privacy"],
     "dry_run": ["resume"],
     "guardrails": ["privacy"],
     "pages": ["approvals", "changed_tools", "privacy"],
     "resume": ["dry_run"],
     "skills": ["data_flow"],
-    "storage": ["privacy"],
     "telemetry": ["pages"],
 }
 

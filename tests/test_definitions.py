@@ -8,7 +8,7 @@ import pytest
 
 from codemode_server.domain.definitions import canonical_text, fields_of
 from codemode_server.domain.tools import Effect, ToolDefinition
-from codemode_server.features.changed_tools.definition_changes import change_between
+from codemode_server.features.changed_tools.tool_reviews import change_between
 
 SCHEMA = {
     "type": "object",

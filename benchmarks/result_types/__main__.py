@@ -24,7 +24,7 @@ from benchmarks.report import table, tokens
 from codemode_server.app import App
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.catalog.tree import read_tool
+from codemode_server.catalog.tree import Tree
 from codemode_server.config import load
 from codemode_server.config.live import Caller
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
@@ -142,7 +142,7 @@ def _figures(code: str, catalogs: list[Catalog]) -> list[int]:
     every = [[catalog.tool(*name) for name in names] for catalog in catalogs]
     known = [len(keys & {key for tool in tools for key in _result_keys(tool)}) for tools in every]
     texts = [
-        "\n\n".join(part.text for part in read_tool(catalog, ", ".join(tool.path for tool in tools)))
+        "\n\n".join(part.text for part in Tree(catalog).read_tool(", ".join(tool.path for tool in tools)))
         for catalog, tools in zip(catalogs, every, strict=True)
     ]
     return [len(keys), *known, *(tokens(text) for text in texts)]

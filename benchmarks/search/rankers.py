@@ -37,11 +37,10 @@ class Ranker:
             Unavailable: they can't be loaded here.
         """
         self.name = name
-        self._cache = SqliteVectorCache(CACHE) if name == "semantic" else None
         self._encoders: list[Encoder] = [] if name == "lexical" else [StaticEncoder()]
         if name == "semantic":
             settings = SearchSettings(ranker="semantic")
-            self._encoders.insert(0, SemanticEncoder(settings, self._cache, may_download=False))
+            self._encoders.insert(0, SemanticEncoder(settings, SqliteVectorCache(CACHE), may_download=False))
         for encoder in self._encoders:
             try:
                 encoder.load()
@@ -51,8 +50,6 @@ class Ranker:
     def close(self) -> None:
         for encoder in self._encoders:
             encoder.close()
-        if self._cache is not None:
-            self._cache.close()
 
     def indexed(self, catalog: Catalog) -> Callable[[str], list[Scored]]:
         """What ranks the tools of a catalog for a query, best first."""

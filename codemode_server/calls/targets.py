@@ -104,13 +104,14 @@ class ResourceTarget(_Target):
         A rule that refuses means all that the URI may be for the server, however the program named it; one that allows
         means only what was named.
         """
-        known, meant = self.found.resource, self.server.resources.meant_by(self.found.uri)
+        known = self.found.resource
+        meant, is_complete = self.server.resources.meant_by(self.found.uri)
         return Spellings(
             raw=READ_METHOD,
             python=READ_RESOURCE,
             also=resource_names(self.found.uri, *([known] if known else [])),
-            to_refuse=resource_names(self.found.uri, *meant.resources),
-            unknown_below="" if meant.is_complete else f"{MODULE}/",
+            to_refuse=resource_names(self.found.uri, *meant),
+            unknown_below="" if is_complete else f"{MODULE}/",
         )
 
     def check(self, arguments: dict[str, Any]) -> None:

@@ -72,8 +72,7 @@ class Resource:
 
     @cached_property
     def _matchers(self) -> tuple[Any, Any]:
-        """The template as it is and in its normal form; None if that is no template, since its variables differ in
-        their case only."""
+        """The template as it is and in its normal form; None if that is none: its variables differ in case only."""
         try:
             return _parsed(self.uri), _parsed(_normal_form(self.uri))
         except ValueError:
@@ -129,15 +128,6 @@ class Found:
     resource: Resource | None = None
     """The listed resource, or the template that the URI is an expansion of."""
     problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Meant:
-    """Listed resources and templates that a server may take a URI for."""
-
-    resources: tuple[Resource, ...]
-    is_complete: bool
-    """True if everything that the server lists was compared."""
 
 
 class ServerResources:
@@ -225,15 +215,15 @@ class ServerResources:
         found = self._by_normal_uri.get(_normal_form(uri), ())
         return next((it for it in found if it.uri == uri), None)
 
-    def meant_by(self, uri: str) -> Meant:
-        """All listed resources and templates that the server may understand by a URI."""
+    def meant_by(self, uri: str) -> tuple[list[Resource], bool]:
+        """The listed resources and templates that the server may take a URI for, and whether all were compared."""
         if len(uri) > _MAX_MATCHED_CHARACTERS:
-            return Meant((), is_complete=False)
+            return [], False
         forms = _forms_of(uri)
         listed = [it for form in forms for it in self._by_normal_uri.get(form, ())]
         compared = self._compared(len(uri) * (1 + len(forms)))
         templates = [it for it in compared if it.may_give(uri, forms)]
-        return Meant((*listed, *templates), is_complete=len(compared) == len(self._templates))
+        return [*listed, *templates], len(compared) == len(self._templates)
 
     def _compared(self, characters: int) -> tuple[Resource, ...]:
         """The templates that so many characters are compared with; matching takes time for each variable."""
@@ -310,8 +300,7 @@ def _argument(variable: str) -> str:
 
 
 def _expanded(template: Resource, arguments: Mapping[str, Any]) -> str:
-    """The URI for these arguments. Raises `ValueError`: an argument is missing, unknown, or can't be in a URI; the
-    message is for the program."""
+    """The URI for these arguments. Raises `ValueError` with a message for the program."""
     known = {_argument(name): name for name in template.variables}
     given = {known.get(name, name): value for name, value in arguments.items()}
     unknown = [name for name in given if name not in template.variables]
@@ -344,7 +333,7 @@ def _text_of(value: Any) -> str | list[str]:
 
 
 def _check_value(name: str, value: str | list[str]) -> None:
-    """Raises `ValueError` for what would lead elsewhere than the template does: `..` as a step of a path, and control
+    """Raises `ValueError` for what would lead elsewhere than the template: `..` as a step of a path, control
     characters."""
     for text in value if isinstance(value, list) else [value]:
         if len(text) > _MAX_VALUE_CHARACTERS:

@@ -166,8 +166,7 @@ def with_varying_keys(shape: Shape) -> Shape:
 
 
 def settled(shape: Shape, max_nodes: int = MAX_NODES) -> Shape:
-    """A merged shape as stored and shown: dicts whose keys are data become maps, and at most `max_nodes` nodes
-    remain."""
+    """A merged shape as stored and shown: with maps for dicts whose keys are data, and at most `max_nodes` nodes."""
     shape = _with_maps(shape)
     nodes, level, depth = 0, [shape], 0
     while level:

@@ -73,10 +73,8 @@ NO_SHARED_OPENINGS = SharedOpenings()
 
 
 def tool_summary(definition: ToolDefinition, shared: Mapping[str, int]) -> str:
-    """One-line summary of the tool; empty if its description gives none.
-
-    `shared` counts the sentences with which other tools of its server begin.
-    """
+    """One line; empty if its description gives none. `shared` counts the sentences with which others of its server
+    begin."""
     opening = _opening(definition.description)
     title = one_line(definition.title, MAX_SUMMARY_CHARACTERS)
     own = [sentence for sentence in opening if _comparable(sentence) not in shared]
@@ -94,9 +92,8 @@ def first_sentence(text: str, limit: int = MAX_SUMMARY_CHARACTERS) -> str:
 
 
 def deprecation(description: str) -> str:
-    """The sentence that declares the tool deprecated, and the next one, which often names its successor.
-
-    Empty if the tool is not deprecated. Deprecated parameters do not count."""
+    """The sentence that declares the tool deprecated, and the next one, which often names its successor; else empty.
+    Deprecated parameters do not count."""
     opening = _opening(description) if "deprecated" in description.lower() else []
     number = next((number for number, sentence in enumerate(opening) if _DEPRECATED.match(sentence)), len(opening))
     return " ".join(opening[number : number + 2])

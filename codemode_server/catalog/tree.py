@@ -26,7 +26,6 @@ from codemode_server.catalog.tool_lines import (
 )
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
-from codemode_server.domain.tools import Refusal
 from codemode_server.support.text import counted, first_lines
 
 FOLDERS = ("servers", "skills", "workflows", "workspace")
@@ -57,96 +56,150 @@ class Shown(NamedTuple):
     text: str
 
 
-def list_dir(
-    catalog: Catalog,
-    path: str = "/",
-    *,
-    refusal_of: RefusalOf = no_refusal,
-    asks_first: AsksFirst = never_asks,
-    skills: Callable[[], Iterable[Entry]] = tuple,
-    workflows: Callable[[], Iterable[Entry]] = tuple,
-    workspace: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
-) -> Shown:
-    """The content of a folder, or of a topic of a large server.
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The folders and files that one caller may see. Every method raises `MetaToolError` for a path, page or range of
+    lines that there is not."""
 
-    `skills` lists the skills, `workflows` the workflows, `workspace` one folder of the workspace.
+    catalog: Catalog
+    refusal_of: RefusalOf = no_refusal
+    asks_first: AsksFirst = never_asks
+    skills: Callable[[], Iterable[Entry]] = tuple
+    workflows: Callable[[], Iterable[Entry]] = tuple
+    workspace: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: ()
+    """The entries of one folder of the workspace."""
+    skill: Callable[[str], tuple[str, str]] | None = None
+    """The text of a skill and what its head says."""
+    workflow: Callable[[str], str] | None = None
+    workspace_file: Callable[[tuple[str, ...], bool], str] | None = None
+    """The text of a file, given its path and whether only some of its lines are requested."""
 
-    Raises `MetaToolError` if there is no such folder or page."""
-    place, page = _page(path)
-    parts = _parts(place)
-    match parts:
-        case []:
-            return _root(catalog, has_skills=any(map(bool, skills())), has_workflows=any(map(bool, workflows())))
-        case ["servers"]:
-            servers = [_server_entry(server) for server in catalog.servers]
-            return _paged("/servers", _totals(catalog), servers, page)
-        case ["skills"]:
-            found = _sorted(skills())
-            return _paged("/skills", "from skills.<name> import <name>" if found else NO_SKILLS, found, page)
-        case ["workflows"]:
-            return _paged("/workflows", WORKFLOWS, _sorted(workflows()), page)
-        case ["workspace", *inner]:
-            found = _sorted(workspace(tuple(inner)))
-            return _paged("/".join(("/workspace", *inner)), "" if found else "empty", found, page)
-    match _at(catalog, parts, place):
-        case Server() as server:
-            return _server_folder(server, page, refusal_of, asks_first)
-        case ServerResources() as resources:
-            return _resources_folder(catalog.server(resources.server), page, refusal_of)
-        case Tool() | Resource() as file:
-            raise MetaToolError(f'"{file.path}" is a file: read_tool("{file.path}") reads it')
-    raise MetaToolError(_no_such(catalog, place, parts))
+    def list_dir(self, path: str = "/") -> Shown:
+        """The content of a folder, or of a topic of a large server."""
+        catalog = self.catalog
+        place, page = _page(path)
+        parts = _parts(place)
+        match parts:
+            case []:
+                return self._root()
+            case ["servers"]:
+                return _paged("/servers", _totals(catalog), list(map(_server_entry, catalog.servers)), page)
+            case ["skills"]:
+                found = _sorted(self.skills())
+                return _paged("/skills", "from skills.<name> import <name>" if found else NO_SKILLS, found, page)
+            case ["workflows"]:
+                return _paged("/workflows", WORKFLOWS, _sorted(self.workflows()), page)
+            case ["workspace", *inner]:
+                found = _sorted(self.workspace(tuple(inner)))
+                return _paged("/".join(("/workspace", *inner)), "" if found else "empty", found, page)
+        match _at(catalog, parts, place):
+            case Server() as server:
+                return self._server_folder(server, page)
+            case ServerResources() as resources:
+                return self._resources_folder(catalog.server(resources.server), page)
+            case Tool() | Resource() as file:
+                raise MetaToolError(f'"{file.path}" is a file: read_tool("{file.path}") reads it')
+        raise MetaToolError(_no_such(catalog, place, parts))
 
+    def read_tool(self, path: str) -> list[Shown]:
+        """The files at one or more paths; a path may end with a range of lines such as `:10-40`."""
+        places = [place for place in re.split(r"[,\s]+", path.strip()) if place]
+        if not places:
+            raise MetaToolError(
+                'read_tool takes a path such as "/servers/<server>/<tool>.py"; list_dir("/servers") lists them'
+            )
+        if len(places) > MAX_FILES:
+            raise MetaToolError(f"read_tool reads at most {MAX_FILES} files at once, not {len(places)}")
+        return list(map(self._read, places))
 
-def read_tool(
-    catalog: Catalog,
-    path: str,
-    *,
-    refusal_of: RefusalOf = no_refusal,
-    asks_first: AsksFirst = never_asks,
-    skill: Callable[[str], tuple[str, str]] | None = None,
-    workflow: Callable[[str], str] | None = None,
-    workspace: Callable[[tuple[str, ...], bool], str] | None = None,
-) -> list[Shown]:
-    """The files at one or more paths; a path may end with a range of lines such as `:10-40`.
-
-    `skill` returns the text of a skill and what its head says, `workflow` that of a workflow. `workspace` returns that
-    of a file, given its path in the workspace and whether only some of its lines are requested.
-
-    Raises `MetaToolError` if there is no such file or folder, no such lines, or too many paths."""
-    places = [place for place in re.split(r"[,\s]+", path.strip()) if place]
-    if not places:
-        raise MetaToolError(
-            'read_tool takes a path such as "/servers/<server>/<tool>.py"; list_dir("/servers") lists them'
+    def _root(self) -> Shown:
+        usage = "; a tool is a function: from servers.<server> import <tool>"
+        has_skills, has_workflows = any(map(bool, self.skills())), any(map(bool, self.workflows()))
+        entries = (
+            Entry("servers", f"{_totals(self.catalog)}{usage}", True),
+            Entry("skills", "saved programs: from skills.<name> import <name>" if has_skills else NO_SKILLS, True),
+            *((Entry("workflows", WORKFLOWS, True),) if has_workflows else ()),
+            Entry("workspace", "files that programs wrote, for later programs", True),
         )
-    if len(places) > MAX_FILES:
-        raise MetaToolError(f"read_tool reads at most {MAX_FILES} files at once, not {len(places)}")
-    parts = []
-    for place in places:
-        try:
-            parts.append(_read(catalog, place, refusal_of, asks_first, skill, workflow, workspace))
-        except MetaToolError as error:
-            if _RESULT.match(place):
-                raise MetaToolError("stored results are read in a program: from codemode import results") from error
-            raise
-    return parts
+        return _paged("/", "list_dir opens these folders", entries, 1)
+
+    def _server_folder(self, server: Server, page: int) -> Shown:
+        raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
+        others = [*server.listing.left_out.items()]
+        reasons = first_lines(others, _MAX_LEFT_OUT, line=lambda it: f"{one_line(it[0], 80)}: {one_line(it[1], 120)}")
+        left_out = f"{len(others):,} left out: {'; '.join(reasons)}" if reasons else ""
+        count, refusals = counted(len(server.tools), "tool"), refused(server, server.tools, self.refusal_of)
+        summary = " · ".join(filter(None, [raw, count, *refusals, server.availability, left_out]))
+        entries = [
+            Entry(f"{tool.name}.py", self._tool_line(server, tool))
+            for tool in sorted(server.tools, key=lambda tool: tool.name)
+        ]
+        if (found := server.resources).all:
+            entries.insert(0, Entry(found.module, f"{found.counts}: {found.import_line}", is_folder=True))
+        return _paged(f"/servers/{server.name}", summary, entries, page)
+
+    def _tool_line(self, server: Server, tool: Tool) -> str:
+        return tool_line(tool, short_refusal(self.refusal_of(server, tool)), asks_first=self.asks_first(server, tool))
+
+    def _resources_folder(self, server: Server, page: int) -> Shown:
+        found = server.resources
+        usage = f"{found.counts} of {server.name}; in a program: {found.import_line}; {found.all[0].read_line}"
+        entries = []
+        for resource in found.all:
+            mark = short_refusal(self.refusal_of(server, resource))
+            entries.append(Entry(resource.name, f"{resource.summary} [{mark}]".lstrip() if mark else resource.summary))
+        refusals = refused(server, found.all, self.refusal_of)
+        summary = " · ".join(filter(None, [usage, *refusals, server.availability]))
+        return _paged(f"/servers/{server.name}/{found.module}", summary, entries, page)
+
+    def _read(self, place: str) -> Shown:
+        match = _PLACE.fullmatch(place)
+        assert match is not None  # noqa: S101  (the pattern matches whatever is not empty)
+        path = match["path"]
+        parts = _parts(_page(path)[0])
+        match parts:
+            case [] | ["servers"] | ["skills"] | ["workflows"]:
+                return self.list_dir(path)
+            case ["servers", "__init__"]:
+                return _file("/servers/__init__.py", SERVERS_PACKAGE, match)
+            case ["skills", name] if self.skill is not None:
+                text, note = self.skill(name)
+                return _file(f"/skills/{name}.py", text, match, note)
+            case ["workflows", name] if self.workflow is not None:
+                name = name.removesuffix(".yaml")
+                return _file(f"/workflows/{name}.yaml", self.workflow(name), match)
+            case ["workspace", *inner] if self.workspace_file is not None and inner:
+                # The suffix `.py` is optional only for files that we name; here it belongs to the name.
+                inner[-1] = path.rsplit("/", 1)[-1]
+                text = self.workspace_file(tuple(inner), bool(match["first"]))
+                return _file("/".join(("/workspace", *inner)), text, match)
+        match _at(self.catalog, parts, path):
+            case ServerResources() as resources if path.endswith(".py"):
+                return _file(f"/servers/{resources.server}/{resources.module}.py", resources.source, match)
+            case Server() | ServerResources():
+                return self.list_dir(path)
+            case Resource() as resource:
+                return _file(resource.path, resource.text, match, self._notes(resource))
+            case Tool() as tool:
+                return _file(tool.path, tool.stub.source, match, self._notes(tool))
+        if _RESULT.match(place):
+            raise MetaToolError("stored results are read in a program: from codemode import results")
+        raise MetaToolError(_no_such(self.catalog, path, parts))
+
+    def _notes(self, listed: Tool | Resource) -> str:
+        """Notes for the head of a file on what prevents or delays the use of a tool or resource."""
+        server = self.catalog.server(listed.server)
+        refusal = self.refusal_of(server, listed)
+        asks = ASKS_FIRST if refusal is None and isinstance(listed, Tool) and self.asks_first(server, listed) else ""
+        return "".join(f" · {note}" for note in (server.availability, refusal_line(refusal), asks) if note)
 
 
 def prepare(catalog: Catalog) -> None:
     """Computes in advance what the folders of a catalog show; takes seconds for thousands of tools."""
     for server in catalog.servers:
         _server_entry(server)
-        _tool_entries(server, server.tools, no_refusal, never_asks)
-
-
-def _root(catalog: Catalog, *, has_skills: bool, has_workflows: bool) -> Shown:
-    entries = (
-        Entry("servers", f"{_totals(catalog)}; a tool is a function: from servers.<server> import <tool>", True),
-        Entry("skills", "saved programs: from skills.<name> import <name>" if has_skills else NO_SKILLS, True),
-        *((Entry("workflows", WORKFLOWS, True),) if has_workflows else ()),
-        Entry("workspace", "files that programs wrote, for later programs", True),
-    )
-    return _paged("/", "list_dir opens these folders", entries, 1)
+        for tool in server.tools:
+            tool_line(tool)
 
 
 def _totals(catalog: Catalog) -> str:
@@ -161,37 +214,6 @@ def _server_entry(server: Server) -> Entry:
     return Entry(server.name, " · ".join(filter(None, [summary, counts, server.availability])), is_folder=True)
 
 
-def _server_folder(server: Server, page: int, refusal_of: RefusalOf, asks_first: AsksFirst) -> Shown:
-    raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
-    others = [*server.listing.left_out.items()]
-    reasons = first_lines(others, _MAX_LEFT_OUT, line=lambda it: f"{one_line(it[0], 80)}: {one_line(it[1], 120)}")
-    left_out = f"{len(others):,} left out: {'; '.join(reasons)}" if reasons else ""
-    count, refusals = counted(len(server.tools), "tool"), refused(server, server.tools, refusal_of)
-    summary = " · ".join(filter(None, [raw, count, *refusals, server.availability, left_out]))
-    entries = _tool_entries(server, server.tools, refusal_of, asks_first)
-    if (found := server.resources).all:
-        entries.insert(0, Entry(found.module, f"{found.counts}: {found.import_line}", is_folder=True))
-    return _paged(f"/servers/{server.name}", summary, entries, page)
-
-
-def _resources_folder(server: Server, page: int, refusal_of: RefusalOf) -> Shown:
-    found = server.resources
-    usage = f"{found.counts} of {server.name}; in a program: {found.import_line}; {found.all[0].read_line}"
-    entries = []
-    for resource in found.all:
-        mark = short_refusal(refusal_of(server, resource))
-        entries.append(Entry(resource.name, f"{resource.summary} [{mark}]".lstrip() if mark else resource.summary))
-    summary = " · ".join(filter(None, [usage, *refused(server, found.all, refusal_of), server.availability]))
-    return _paged(f"/servers/{server.name}/{found.module}", summary, entries, page)
-
-
-def _tool_entries(server: Server, tools: Iterable[Tool], refusal_of: RefusalOf, asks_first: AsksFirst) -> list[Entry]:
-    def line(tool: Tool) -> str:
-        return tool_line(tool, short_refusal(refusal_of(server, tool)), asks_first=asks_first(server, tool))
-
-    return [Entry(f"{tool.name}.py", line(tool)) for tool in sorted(tools, key=lambda tool: tool.name)]
-
-
 def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Shown:
     pages = max(1, -(-len(entries) // PAGE_SIZE))
     if not 1 <= page <= pages:
@@ -202,54 +224,6 @@ def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Show
         following = f'; next: list_dir("{path}?page={page + 1}")' if page < pages else ""
         lines.append(f"page {page} of {pages}{following}")
     return Shown(path, "\n".join(lines))
-
-
-def _read(
-    catalog: Catalog,
-    place: str,
-    refusal_of: RefusalOf,
-    asks_first: AsksFirst,
-    skill: Callable[[str], tuple[str, str]] | None,
-    workflow: Callable[[str], str] | None,
-    workspace: Callable[[tuple[str, ...], bool], str] | None,
-) -> Shown:
-    match = _PLACE.fullmatch(place)
-    assert match is not None  # noqa: S101  (the pattern matches whatever is not empty)
-    parts = _parts(_page(match["path"])[0])
-    match parts:
-        case [] | ["servers"] | ["skills"] | ["workflows"]:
-            return list_dir(catalog, match["path"], refusal_of=refusal_of)
-        case ["servers", "__init__"]:
-            return _file("/servers/__init__.py", SERVERS_PACKAGE, match)
-        case ["skills", name] if skill is not None:
-            text, note = skill(name)
-            return _file(f"/skills/{name}.py", text, match, note)
-        case ["workflows", name] if workflow is not None:
-            name = name.removesuffix(".yaml")
-            return _file(f"/workflows/{name}.yaml", workflow(name), match)
-        case ["workspace", *inner] if workspace is not None and inner:
-            # The suffix `.py` is optional only for files that we name; here it belongs to the name.
-            inner[-1] = match["path"].rsplit("/", 1)[-1]
-            return _file("/".join(("/workspace", *inner)), workspace(tuple(inner), bool(match["first"])), match)
-    match _at(catalog, parts, match["path"]):
-        case ServerResources() as resources if match["path"].endswith(".py"):
-            return _file(f"/servers/{resources.server}/{resources.module}.py", resources.source, match)
-        case Server() | ServerResources():
-            return list_dir(catalog, match["path"], refusal_of=refusal_of)
-        case Resource() as resource:
-            server = catalog.server(resource.server)
-            return _file(resource.path, resource.text, match, _notes(server, refusal_of(server, resource)))
-        case Tool() as tool:
-            server = catalog.server(tool.server)
-            notes = _notes(server, refusal_of(server, tool), asks_first(server, tool))
-            return _file(tool.path, tool.stub.source, match, notes)
-    raise MetaToolError(_no_such(catalog, match["path"], parts))
-
-
-def _notes(server: Server, refusal: Refusal | None, asks_first: bool = False) -> str:
-    """Notes for the head of a file on what prevents or delays the use of a tool or resource."""
-    asks = ASKS_FIRST if asks_first and refusal is None else ""
-    return "".join(f" · {note}" for note in (server.availability, refusal_line(refusal), asks) if note)
 
 
 def _file(path: str, text: str, match: re.Match[str], note: str = "") -> Shown:

@@ -147,8 +147,7 @@ def _function(name: str, command: str) -> Any:
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """The arguments, and what stands behind `--` for commands that take a command line: argparse would take a `-y` in
-    it for an option of ours."""
+    """The arguments, and the command line behind `--`, in which argparse would take a `-y` for an option of ours."""
     if "--" not in arguments:
         return arguments, []
     at = arguments.index("--")

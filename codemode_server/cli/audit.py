@@ -67,8 +67,7 @@ async def rows_page(
 
 
 async def verify(loaded: LoadedSettings, *, noted: str | None = None) -> tuple[str, bool]:
-    """Check the hash chain of the audit; all principals are in one chain. Gives what was found, and whether the audit
-    is sound. `noted`: a digest that must be in it."""
+    """What was found in the hash chain of all principals, and whether the audit is sound. `noted` must be in it."""
     with stored_records(loaded) as records:
         audit = records.audit
         broken_row, missing_at_end = await audit.verified()

@@ -30,20 +30,13 @@ from codemode_server.cli.terminal import (
     table,
 )
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.history import CallRetry
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.features.privacy.token_reveals import TokenReveals, revealed_line
 from codemode_server.records.executions import Records, stored_records
-from codemode_server.startup.stores import state_folder
-from codemode_server.storage.database import Database
-from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.interrupted import settle_before_reading
-from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.support.private_files import open_private
-from codemode_server.support.redaction import payload
 from codemode_server.support.text import clean_line, one_line
 
 _POLL_SECONDS = 0.3
@@ -116,13 +109,11 @@ async def list_executions(loaded: LoadedSettings, limit: int, *, as_json: bool) 
 
 
 async def tail(loaded: LoadedSettings, execution_id: ExecutionId | None, *, rows: int, as_json: bool) -> None:
-    """Print the rows of the audit, which every product of the state folder writes, until cancelled. `rows`: number of
-    earlier events that are printed first."""
+    """Print the last `rows` of the audit, then those that every product of the state folder adds, until cancelled."""
     lines = AuditLines(loaded)
-    folder = state_folder(loaded.settings)
-    await anyio.to_thread.run_sync(settle_before_reading, folder)
-    with closing(DatabaseThread(folder)) as thread, closing(Database(folder)) as reader:
-        audit, principal = SqliteAudit(thread, reader=reader), local_principal(loaded.settings)
+    with closing(Records(loaded)) as records:
+        await records.settle()
+        audit, principal = records.audit, records.principal
         new = await audit.newest(principal, execution_id=execution_id, limit=rows + 1)
         after = new[-1].number if new else 0
         new = new[-rows:] if rows else []
@@ -173,7 +164,7 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
                 "that are"
             )
         execution, calls, code = recorded
-        retries = await records.retries(execution.execution_id)
+        _, retries = await records.history.waits_and_retries(records.principal, execution.execution_id)
         waiting = await records.waiting(execution, calls)
         fields = execution_json(records, execution)
         plan = records.plan(code, calls) if execution.is_dry_run else None
@@ -271,17 +262,14 @@ async def exported(records: Records, since: float) -> AsyncGenerator[str]:
         if (recorded := await records.find(name)) is None:  # it was deleted meanwhile
             continue
         execution, calls, _ = recorded
-        retries = await records.retries(name)
+        _, retries = await records.history.waits_and_retries(records.principal, name)
         shown = [_call_with_values(records, it, retries.get(it.call.seq, ())) for it in calls]
         yield json.dumps(execution_json(records, execution) | {"calls": shown})
 
 
 def _call_with_values(records: Records, it: CallRecord, retries: Sequence[CallRetry]) -> dict[str, Any]:
     """As `call_json`, with what the configuration lets be shown of arguments and result."""
-    outcome, keep, redactor = it.outcome, records.config.payloads, records.config.redactor
-    has_result = outcome is not None and outcome.error is None and not it.unreadable
-    arguments = None if it.unreadable else payload(it.call.arguments, keep, redactor)
-    result = payload(outcome.result, keep, redactor) if outcome and has_result else None
+    arguments, result = records.values(it)
     return call_json(records, it, retries) | {
         "arguments": None if arguments is None else json.loads(arguments),
         "result": None if result is None else json.loads(result),

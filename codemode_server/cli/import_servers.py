@@ -178,8 +178,7 @@ def _page(additions: Sequence[Addition], files: Sequence[SourceServers], skipped
 
 
 def _is_whole(addition: Addition) -> bool:
-    """True if everything that will run is shown: somebody else may have written the file of a project, or a given
-    one."""
+    """True if all that will run is shown: somebody else may have written the file of a project, or a given one."""
     return addition.found.scope == "project" or not addition.found.host
 
 

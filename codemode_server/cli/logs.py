@@ -93,8 +93,7 @@ class _PrivateFile(RotatingFileHandler):
 
 
 def start(folder: Path | None, config: LiveConfig) -> Path | None:
-    """Send the log of this process to stderr (warnings and worse) and to a file in `folder`; gives that file, if it
-    could be opened."""
+    """Send the log to stderr (warnings and worse) and to a file in `folder`; gives the file, if it could be opened."""
     root = logging.getLogger()
     for handler in list(root.handlers):
         root.removeHandler(handler)

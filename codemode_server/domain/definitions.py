@@ -30,21 +30,6 @@ MAX_TEXT_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class ListedDefinition:
-    """A tool as a server lists it now."""
-
-    tool: str
-    """Raw name."""
-    digest: str
-    text: str
-    """The canonical form, as `canonical_text` writes it."""
-    description_mark: str = ""
-    """Short digest of the description; empty if there is none."""
-    schema_mark: str = ""
-    """Short digest of the input schema; empty if it has no properties."""
-
-
-@dataclass(frozen=True, slots=True)
 class KnownDefinition:
     """One definition that a tool of a server has, or had. Times are seconds since 1970."""
 
@@ -58,7 +43,9 @@ class KnownDefinition:
     accepted_at: float | None
     """None: it waits for the person's review."""
     description_mark: str = ""
+    """Short digest of the description; empty if there is none."""
     schema_mark: str = ""
+    """Short digest of the input schema; empty if it has no properties."""
 
     @property
     def is_accepted(self) -> bool:
@@ -97,32 +84,31 @@ def server_definition(description: str) -> ToolDefinition:
     return replace(said, digest=digest_of(canonical_text(said)))
 
 
-def listed_definitions(tools: Iterable[ToolDefinition]) -> list[ListedDefinition]:
-    """The definitions by which listings are compared and stored. Takes a while for thousands of tools."""
-    return [_listed(tool) for tool in tools]
+def definition_digest(tool: ToolDefinition) -> str:
+    return tool.digest or digest_of(canonical_text(tool))
 
 
 def new_definitions(
-    server: str, known: KnownTools, listed: Sequence[ListedDefinition], *, accept_new: bool, at: float
+    server: str, known: KnownTools, listed: Sequence[ToolDefinition], *, accept_new: bool, at: float
 ) -> list[KnownDefinition]:
     """Definitions, or changes of them, that a listing adds to the known ones.
 
     The first listing of a server is accepted as it is. Later, new tools are accepted if `accept_new`; changed ones, and
     those that look like one that is gone, wait for the person.
     """
-    gone = _Gone(known, {it.tool for it in listed})
+    gone = _Gone(known, {it.name for it in listed})
     added: list[KnownDefinition] = []
     for it in listed:
-        ours = known.get(it.tool, {})
-        found = ours.get(it.digest)
+        ours, digest = known.get(it.name, {}), definition_digest(it)
+        found = ours.get(digest)
         if found is not None:
             if accept_new and not found.is_accepted and not found.former:
                 added.append(replace(found, accepted_at=at))
             continue
-        former = it.tool if any(one.is_accepted for one in ours.values()) else gone.former_of(it)
+        marks = _marks(it)
+        former = it.name if any(one.is_accepted for one in ours.values()) else gone.former_of(marks)
         is_accepted = not known or (accept_new and not former)
-        marks = it.description_mark, it.schema_mark
-        added.append(KnownDefinition(server, it.tool, it.digest, former, at, at if is_accepted else None, *marks))
+        added.append(KnownDefinition(server, it.name, digest, former, at, at if is_accepted else None, *marks))
     return added
 
 
@@ -138,8 +124,8 @@ class _Gone:
                 if it.is_accepted:
                     self._tools |= dict.fromkeys(filter(None, (it.description_mark, it.schema_mark)), tool)
 
-    def former_of(self, it: ListedDefinition) -> str:
-        return self._tools.get(it.description_mark) or self._tools.get(it.schema_mark) or ""
+    def former_of(self, marks: tuple[str, str]) -> str:
+        return next((self._tools[mark] for mark in marks if mark in self._tools), "")
 
 
 def by_tool(definitions: Iterable[KnownDefinition]) -> dict[str, dict[str, KnownDefinition]]:
@@ -150,18 +136,10 @@ def by_tool(definitions: Iterable[KnownDefinition]) -> dict[str, dict[str, Known
     return found
 
 
-def _listed(tool: ToolDefinition) -> ListedDefinition:
-    text = canonical_text(tool)
-    description = " ".join(tool.description.split())
+def _marks(tool: ToolDefinition) -> tuple[str, str]:
     has_properties = bool(tool.input_schema.get("properties"))
     schema = json.dumps(tool.input_schema, sort_keys=True, default=str) if has_properties else ""
-    return ListedDefinition(
-        tool=tool.name,
-        digest=tool.digest or digest_of(text),
-        text=text,
-        description_mark=_mark("description", description),
-        schema_mark=_mark("schema", schema),
-    )
+    return _mark("description", " ".join(tool.description.split())), _mark("schema", schema)
 
 
 def _mark(kind: str, text: str) -> str:

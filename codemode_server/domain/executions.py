@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
+from codemode_server.domain.calls import CallOutcome, CallStatus, Decision, ToolCall
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
 
@@ -89,6 +89,10 @@ class CallRecord:
     ended_at: float | None = None
     """The order of the answers: tasks of a program that runs again behave as before if its answers come in this
     order."""
+
+    @property
+    def status(self) -> CallStatus:
+        return self.outcome.status if self.outcome else CallStatus.STARTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codemode_server.domain.calls import CallStatus, RetryReason
+from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId
 
@@ -50,26 +50,9 @@ class HistoryPage:
 
 
 @dataclass(frozen=True, slots=True)
-class CallSummary:
-    """One call without its arguments and its result."""
-
-    seq: int
-    server: str
-    tool: str
-    decision: str
-    reason: str
-    started_at: float
-    status: CallStatus
-    ended_at: float | None = None
-    milliseconds: float | None = None
-    result_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ApprovalWait:
     """The time that one call waited for a person."""
 
-    seq: int
     asked_at: float
     answered_at: float | None
     answer: str = ""
@@ -80,7 +63,6 @@ class ApprovalWait:
 class CallRetry:
     """One call was tried again, after its upstream had not carried it out."""
 
-    seq: int
     at: float
     reason: RetryReason
 

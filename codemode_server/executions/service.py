@@ -6,9 +6,9 @@ journal. Nothing that a program does is raised from here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -30,6 +30,9 @@ from codemode_server.executions.host_waiting import Suspensions, WaitEnd, host_r
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.support.background_tasks import OwnsTasks
 
+if TYPE_CHECKING:
+    from codemode_server.storage.sqlite_journal import SqliteJournal
+
 _CANCEL_SECONDS = 5.0
 """How long `cancel` waits for the end of a program."""
 _LOOK_SECONDS = 1.0
@@ -43,7 +46,7 @@ class ExecutionService(OwnsTasks):
     runner: ExecutionRunner
     artifacts: ArtifactStore
     config: LiveConfig
-    is_cancel_requested: Callable[[ExecutionId], bool]
+    journal: SqliteJournal
     _live: dict[ExecutionId, Execution] = field(default_factory=dict)
     _parked: dict[ExecutionId, Execution] = field(default_factory=dict)
     """Those whose hosts come back, also if they end before."""
@@ -113,7 +116,7 @@ class ExecutionService(OwnsTasks):
                 with anyio.move_on_after(_LOOK_SECONDS):
                     await execution.done.wait()
                 with suppress(JournalUnavailable):  # what the program does next will say so
-                    if not execution.done.is_set() and self.is_cancel_requested(execution.execution_id):
+                    if not execution.done.is_set() and await self.journal.is_to_be_cancelled(execution.execution_id):
                         execution.scope.cancel()
         finally:
             self._live.pop(execution.execution_id, None)

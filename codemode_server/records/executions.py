@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,12 +26,11 @@ from codemode_server.domain.approvals import REFUSED_SECONDS, AnswerScope, Appro
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, PlanReport
-from codemode_server.domain.history import ApprovalWait, CallRetry, CallSummary, HistoryPage, HistoryQuery
+from codemode_server.domain.history import HistoryPage, HistoryQuery
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.savings import TokenUsage
 from codemode_server.executions.recording import code_as_configured
-from codemode_server.features.approvals.approved_rules import write_rule
-from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals, SqliteCancelRequests
+from codemode_server.features.approvals.patterns import write_rule
+from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
 from codemode_server.features.dry_run.plan_report import plan_report
 from codemode_server.features.savings.sqlite_savings import SqliteSavings
 from codemode_server.startup.stores import state_folder
@@ -40,61 +39,20 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.storage.sqlite_history import MAX_CALLS, SqliteHistory
+from codemode_server.storage.sqlite_history import SqliteHistory
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.support.redaction import payload
-from codemode_server.support.tokens import estimate_tokens
 
 _MAX_ERROR_CHARACTERS = 2_000
 _MAX_REASON_CHARACTERS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionDetail:
-    """One execution with a page of its calls, none of whose values is decrypted."""
-
-    record: ExecutionRecord
-    is_code_whole: bool
-    """True if `record.code` is the program, and not what stands for it."""
-    code_tokens: int | None
-    """About how many tokens the model wrote."""
-    calls: Sequence[CallSummary]
-    more_after: int | None
-    """The number of the last call that is shown, if there are more."""
-    waits: dict[int, ApprovalWait]
-    retries: dict[int, list[CallRetry]]
-    can_run_again: bool
-    """True if the journal still has the program."""
-    usage: TokenUsage | None = None
-    """The tokens of the exchanges with the host; None if none is counted (any more)."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallValues:
-    """Arguments and result of one call as JSON, as far as the configuration lets them be shown."""
-
-    call: CallSummary
-    arguments: str | None
-    result: str | None
-    error: str | None
-    note: str
-    """Why something is missing, or stands for the values."""
-
-
-_NOTES = {
-    "all": "",
-    "shapes": "The configuration lets only shapes of values be shown; `state.payloads: all` shows the values.",
-    "none": "The configuration lets no values be shown; `state.payloads: all` shows them.",
-}
-
-
 class Records:
-    """Opens the database of the configuration's state folder. Every method raises a `CodemodeError` with a message for
-    the person if it can't do what it should."""
+    """Opens the database of a configuration. Every method raises a `CodemodeError` with a message for the person."""
 
-    def __init__(self, loaded: LoadedSettings, config: LiveConfig | None = None, *, folder: Path | None = None) -> None:
+    def __init__(self, loaded: LoadedSettings, folder: Path | None = None) -> None:
         self.loaded = loaded
-        self.config = config or LiveConfig(loaded.settings, loaded.redactor)
+        self.config = LiveConfig(loaded.settings, loaded.redactor)
         self.principal = local_principal(loaded.settings)
         self._folder = folder or state_folder(loaded.settings)
         self.thread = DatabaseThread(self._folder)
@@ -104,9 +62,8 @@ class Records:
         self.history = SqliteHistory(self.database)
         self.savings = SqliteSavings(self._sums)
         self._journal = SqliteJournal(self.thread, cipher)
-        self.audit = SqliteAudit(self.thread)
+        self.audit = SqliteAudit(self.thread, reader=self.database)
         self.stored_approvals = SqliteApprovals(self.thread, cipher)
-        self._cancel_requests = SqliteCancelRequests(self.database, self.thread)
 
     def present(self) -> LoadedSettings:
         """The configuration as its file is now, of which nothing may be started. Blocks."""
@@ -119,81 +76,52 @@ class Records:
         self._sums.close()
 
     async def search(self, query: HistoryQuery) -> HistoryPage:
-        await self._settle()
+        await self.settle()
         return await self.history.search(self.principal, query)
 
     async def names(self, limit: int | None, *, since: float = 0.0) -> list[ExecutionId]:
         """The newest executions that started since then, newest first; without `limit` all."""
-        await self._settle()
+        await self.settle()
         return await self.history.names(self.principal, since, limit)
 
     async def execution(self, execution_id: ExecutionId) -> ExecutionRecord | None:
         """One execution; None if there is none (any more)."""
+        found = await self._find(execution_id)
+        return None if found is None else found[0]
+
+    async def find(
+        self, execution_id: ExecutionId, *, after: int = 0, limit: int = -1, with_values: bool = True
+    ) -> tuple[ExecutionRecord, list[CallRecord], str] | None:
+        """The execution, its calls after number `after`, and its whole program, empty if that is not recorded; None if
+        there is none. The audit has all of the calls, without values."""
+        await self.settle()
+        return await self._find(execution_id, after=after, limit=limit, with_values=with_values)
+
+    async def _find(
+        self, execution_id: ExecutionId, *, after: int = 0, limit: int = 0, with_values: bool = False
+    ) -> tuple[ExecutionRecord, list[CallRecord], str] | None:
         if (record := await self._journal.execution(self.principal, execution_id)) is not None:
-            return self._shown(record)
+            part = {"after": after, "limit": limit}
+            calls = await self._journal.calls(self.principal, execution_id, **part, with_values=with_values)
+            shown = replace(record, code=None if record.code is None else code_as_configured(record.code, self.config))
+            return shown, calls, record.code or ""
         audited = await read_execution(self.audit, self.principal, execution_id)
-        return None if audited is None else audited[0]
+        return None if audited is None else (audited[0], [it for it in audited[1] if it.call.seq > after], "")
 
-    async def find(self, execution_id: ExecutionId) -> tuple[ExecutionRecord, list[CallRecord], str] | None:
-        """The execution, its calls and its whole program, empty if that is not recorded; None if there is none."""
-        await self._settle()
-        if (record := await self._journal.execution(self.principal, execution_id)) is not None:
-            calls = list(await self._journal.calls(self.principal, execution_id))
-            return self._shown(record), calls, record.code or ""
-        audited = await read_execution(self.audit, self.principal, execution_id)
-        return None if audited is None else (*audited, "")
+    async def call(self, execution_id: ExecutionId, seq: int) -> CallRecord | None:
+        found = await self._journal.calls(self.principal, execution_id, after=seq - 1, limit=1)
+        return next((it for it in found if it.call.seq == seq), None)
 
-    async def detail(self, execution_id: ExecutionId, *, after: int = 0) -> ExecutionDetail | None:
-        """One execution with its calls after number `after`."""
-        await self._settle()
-        record = await self._journal.execution(self.principal, execution_id)
-        if record is not None:
-            code = record.code
-            calls = list(await self.history.calls(self.principal, execution_id, after=after, limit=MAX_CALLS + 1))
-            record = self._shown(record)
-        else:
-            audited = await read_execution(self.audit, self.principal, execution_id)
-            if audited is None:
-                return None
-            record, code = audited[0], None
-            calls = [_summary(it) for it in audited[1] if it.call.seq > after]
-        return ExecutionDetail(
-            replace(record, error=self.masked(record.error), description=self.masked(record.description)),
-            is_code_whole=self.config.payloads == "all" and bool(record.code),
-            code_tokens=estimate_tokens(code) if code else None,
-            calls=calls[:MAX_CALLS],
-            more_after=calls[MAX_CALLS - 1].seq if len(calls) > MAX_CALLS else None,
-            waits=await self.history.waits(self.principal, execution_id),
-            retries=await self.retries(execution_id),
-            can_run_again=bool(code),
-            usage=await self.savings.execution(self.principal, execution_id),
-        )
-
-    async def call(self, execution_id: ExecutionId, seq: int) -> CallValues | None:
-        """One call, decrypted."""
-        record = await self._journal.call(self.principal, execution_id, seq)
-        if record is None:
-            return None
-        keep, outcome = self.config.payloads, record.outcome
-        shown = partial(payload, keep=keep, redactor=self.config.redactor)
-        has_result = outcome is not None and outcome.error is None
-        return CallValues(
-            _summary(record),
-            arguments=None
-            if record.unreadable
-            else await anyio.to_thread.run_sync(lambda: shown(record.call.arguments)),
-            result=await anyio.to_thread.run_sync(lambda: shown(outcome.result)) if outcome and has_result else None,
-            error=self.masked(outcome.error) if outcome and outcome.error and keep == "all" else None,
-            note=" ".join(filter(None, [record.unreadable, _NOTES[keep]])),
-        )
-
-    async def retries(self, execution_id: ExecutionId) -> dict[int, list[CallRetry]]:
-        """When and why calls of an execution were tried again, by their numbers."""
-        return await self.history.retries(self.principal, execution_id)
+    def values(self, it: CallRecord) -> tuple[str | None, str | None]:
+        """Arguments and result of a call as JSON, as far as the configuration lets them be shown. Large ones block."""
+        if it.unreadable:
+            return None, None
+        shown = partial(payload, keep=self.config.payloads, redactor=self.config.redactor)
+        has_result = it.outcome is not None and it.outcome.error is None
+        return shown(it.call.arguments), shown(it.outcome.result) if it.outcome and has_result else None
 
     async def waiting(self, record: ExecutionRecord, calls: Sequence[CallRecord]) -> frozenset[int]:
-        """The numbers of the calls that were not sent, since a person has not answered or the program has not gone on
-        with the answer."""
+        """The numbers of the calls that were not sent, since a person or the program has not gone on."""
         if record.status is not ExecutionStatus.WAITING:
             return frozenset()
         asked = {it.key: it for it in await self.stored_approvals.of_execution(self.principal, record.execution_id)}
@@ -211,7 +139,7 @@ class Records:
 
     async def cancel(self, execution_id: ExecutionId) -> None:
         """Ask the product that runs an execution to cancel it."""
-        if not await self._cancel_requests.request(self.principal, execution_id, time.time()):
+        if not await self._journal.ask_to_cancel(self.principal, execution_id):
             raise CodemodeError(f"no program {execution_id} of yours runs (any more)")
 
     async def approvals(self) -> list[Approval]:
@@ -253,10 +181,8 @@ class Records:
         """One line without the secrets of the configuration."""
         return None if text is None else self.config.redactor.line(text, limit)
 
-    def _shown(self, it: ExecutionRecord) -> ExecutionRecord:
-        return replace(it, code=None if it.code is None else code_as_configured(it.code, self.config))
-
-    async def _settle(self) -> None:
+    async def settle(self) -> None:
+        """Record as interrupted what ran in products that were killed."""
         await anyio.to_thread.run_sync(settle_before_reading, self._folder)
 
 
@@ -280,22 +206,6 @@ def stored_records(loaded: LoadedSettings) -> Generator[Records]:
         if not _has_database(folder):
             folder = Path(stack.enter_context(TemporaryDirectory()))
         yield stack.enter_context(closing(Records(loaded, folder=folder)))
-
-
-def _summary(it: CallRecord) -> CallSummary:
-    outcome = it.outcome
-    return CallSummary(
-        it.call.seq,
-        it.call.server,
-        it.call.tool,
-        it.decision.kind,
-        it.decision.reason,
-        it.started_at,
-        outcome.status if outcome else CallStatus.STARTED,
-        it.ended_at,
-        outcome.milliseconds if outcome else None,
-        outcome.result_bytes if outcome else None,
-    )
 
 
 def _is_unsent(it: CallRecord, approval: Approval) -> bool:

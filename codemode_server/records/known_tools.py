@@ -126,8 +126,7 @@ class KnownTools:
         return name in self.catalog.by_name or name in {**self.loaded.settings.servers, **self.loaded.invalid_servers}
 
     def about(self, found: NamedTool) -> dict[str, list[str]]:
-        """The labels of a tool, the rules of flows that also decide, and the protection of personal data, a line
-        each."""
+        """The labels of a tool, the rules of flows that also decide, and the protection of personal data."""
         subject, settings = found.subject, self.loaded.settings
         return {
             "labels": sorted(found.labels),
@@ -146,8 +145,7 @@ class KnownTools:
         return [it for it in (held_back, flows) if it is not None]
 
     def sources(self, session: str | None) -> SourceSet:
-        """The sources that a session has read, with those in /workspace. Raises `CodemodeError` if nothing is stored of
-        this session."""
+        """The sources that a session has read, with those in /workspace. Raises `CodemodeError` if it is unknown."""
         principal = local_principal(self.loaded.settings).principal_id
         if session is not None and (principal, session) not in self.read:
             raise CodemodeError(f"nothing is stored of a session {session!r}; `codemode-server sources` lists them")

@@ -1,4 +1,5 @@
-"""Classes of verbs (list, read, create, delete …) of tools and subqueries, and how well one class answers another.
+"""Classes of verbs (list, read, create, delete …) of tools and subqueries, and how well one class answers another;
+and how a query is split into subqueries.
 
 Queries match tools by nouns far more often than by verbs: `show me the keys in the vault` contains every word of
 `key_create`. So the verb is compared separately, in eleven classes. The classes and the table are our own choice; tool
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codemode_server.catalog.naming import words
-from codemode_server.search.words import stem
+from codemode_server.search.words import STOP_WORDS, stem, stems
 
 Kinds = NDArray[np.int8]
 
@@ -97,11 +98,8 @@ def agreement(subquery: str, kinds: Kinds) -> NDArray[np.float32]:
 
 
 def short_agreements(parts: Sequence[str], kinds: Kinds) -> NDArray[np.float32]:
-    """`agreement` for a short query and its parts, one row each.
-
-    A part without a verb takes the verb of the part before it (`list issues and labels`). If no part has a verb, tools
-    that read rank before tools that write: `commit history` does not ask for a commit.
-    """
+    """`agreement` for a short query and its parts, one row each. A part without a verb takes that of the part before
+    it; if none has a verb, tools that read rank before those that write: `commit history` does not ask for a commit."""
     rows: list[int | str] = []
     before: int | str = "noun"
     for part in parts:
@@ -117,11 +115,6 @@ def is_verb(word: str) -> bool:
 def is_reading_verb(word: str) -> bool:
     """True if a lower-case word is a verb that changes nothing: list, read, search, check or download."""
     return _kind(word) in _READING
-
-
-def is_polite(word: str) -> bool:
-    """True if a lower-case word is filler, such as `please`."""
-    return word in _POLITE
 
 
 def _row(subquery: str) -> int | str | None:
@@ -182,3 +175,52 @@ def _in_names() -> dict[str, int]:
 def _kind(word: str) -> int:
     known = _by_stem()
     return known.get(word, known.get(stem(word), _UNKNOWN))
+
+
+_MAX_SUBQUERIES = 8
+_MIN_WORDS = 3
+"""Minimum length of a subquery without stop words; a shorter clause belongs to its neighbour."""
+_MAX_SHORT_WORDS = 8
+"""A query of up to this length is more likely a list of nouns than a sentence, so its parts may be single words."""
+_MAX_SHORT_CHARACTERS = 200
+
+_CLAUSE_VERBS = """
+find get search list show create make send write read generate convert calculate compute check compare analyze
+summarize fetch retrieve give tell provide suggest recommend identify determine download save upload add update delete
+remove set look help explain describe plan book schedule translate extract draw plot visualize evaluate estimate
+measure track monitor also include share post open run build design use ensure
+"""
+_CLAUSE_END = re.compile(
+    r"(?<=[.!?])\s+|[;；。！？\n]|,\s|，"
+    r"|\b(?:and then|then|also|finally|additionally|furthermore|moreover|as well as|afterwards|next)\b"
+    rf"|\band\s+(?=(?:{'|'.join(_CLAUSE_VERBS.split())})\b)",
+    re.IGNORECASE,
+)
+_PART_END = re.compile(r"\s+and\s+(?:then\s+)?|\s+(?:plus|then)\s+|\s*[,;+&]\s*(?:and\s+)?", re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]+")
+
+
+def subqueries(query: str) -> tuple[str, ...]:
+    """The subqueries of a query with several; empty for any other query."""
+    parts = (part.strip() for part in _CLAUSE_END.split(query) if part)
+    found = [part for part in parts if len(stems(part)) >= _MIN_WORDS]
+    return tuple(found[:_MAX_SUBQUERIES]) if len(found) > 1 else ()
+
+
+def is_short(query: str) -> bool:
+    """True if a query has at most eight words."""
+    return len(query) <= _MAX_SHORT_CHARACTERS and len(_WORD.findall(query)) <= _MAX_SHORT_WORDS
+
+
+def short_parts(query: str) -> tuple[str, ...]:
+    """The parts of a short query such as `commit history and diffs`, if each has a noun: `search and replace text` is
+    one."""
+    if not is_short(query):
+        return ()
+    parts = tuple(part.strip() for part in _PART_END.split(query) if part and part.strip())
+    return parts if len(parts) > 1 and all(map(_names_a_thing, parts)) else ()
+
+
+def _names_a_thing(part: str) -> bool:
+    found = [word.lower() for word in _WORD.findall(part)]
+    return any(not (is_verb(word) or word in STOP_WORDS or word in _POLITE) for word in found)

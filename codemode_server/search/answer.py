@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence, Set
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeVar, get_args
 
-from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal
+from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal, shown
 from codemode_server.catalog.naming import words
-from codemode_server.catalog.resources import Resource
+from codemode_server.catalog.resources import Resource, ServerResources
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import EFFECTS_OF_SETTINGS, Effect, UpstreamState, without_output
-from codemode_server.search.census import asks_for_everything, census
-from codemode_server.search.deduplication import ResultGroup, deduplicated
+from codemode_server.search.deduplication import deduplicated
 from codemode_server.search.documents import Findable
-from codemode_server.search.matching_resources import matching_resources
 from codemode_server.search.ranker_stack import RankerStack, Ranking
 from codemode_server.search.ranking import Scored
 from codemode_server.search.relevance import above_threshold, unmet_subqueries
 from codemode_server.search.results import DetailLevel, SearchResult, SearchResults
 from codemode_server.search.words import stems
-from codemode_server.support.text import first_few
+from codemode_server.support.text import counted, first_few
 
 _RANKED_BEYOND = 20
 """Extra results that are ranked beyond the limit, since some will be merged."""
@@ -112,7 +112,7 @@ class _Search:
         return " ".join(text)
 
     def answer(self) -> SearchResults:
-        if everything := asks_for_everything(self.catalog, self.query):
+        if everything := _asks_for_everything(self.catalog, self.query):
             server = everything if self.within is None and isinstance(everything, Server) else self.server
             return replace(self, server=server)._listed()
         filters = (self.within, self.effect, self.skills)
@@ -120,36 +120,34 @@ class _Search:
         resources: tuple[Resource, ...] = ()
         if not self.is_of_skills and self.effect in (None, Effect.READS):
             servers = self.catalog.servers if self.server is None else (self.server,)
-            resources = matching_resources(servers, self.query)
+            resources = _matching_resources(servers, self.query)
         marked = tuple((it, self.refusal_of(self.catalog.server(it.server), it)) for it in resources)
         return replace(self._ranked(ranking, has_resources=bool(resources)), resources=marked, task=self.query)
 
     def _ranked(self, ranking: Ranking, *, has_resources: bool) -> SearchResults:
         """The tools and skills; `has_resources` if resources are shown beside them."""
         catalog = self.catalog
-        if self.within is None:
-            ranked = deduplicated(ranking.found, self._is_callable)
-        else:
-            ranked = [ResultGroup(scored) for scored in ranking.found]
+        ranked = deduplicated(ranking.found, self._is_callable) if self.within is None else ranking.found
         worthy = _successors_first(catalog, self.query, above_threshold(self.query, ranked, ranking.level))
-        groups = worthy[: self.limit]
+        best = worthy[: self.limit]
         unavailable = down = ""
         if self.within is None:
-            servers = {_server_of(thing) for group in groups for thing in (group.best.thing, *group.also)}
+            servers = {_server_of(thing) for found in best for thing in (found.thing, *found.also)}
             unavailable = _unavailable_servers(catalog, self.query, servers)
             down = _other_servers_down(catalog, self.query)
-        if not groups:
+        if not best:
             nothing = "no tool matches" if has_resources else self._nothing
             return SearchResults((), _lines(unavailable or nothing, down))
-        missing = unmet_subqueries(self.query, [group.best for group in groups], self.rankers)
+        missing = unmet_subqueries(self.query, best, self.rankers)
         what = "no tool" if has_resources else "nothing"
         doubt = _nothing_fits(missing, what, self.filters) if missing else ""
         if missing == [self.query]:
-            nearest = [group for group in worthy if self._is_callable(group.best.thing)][:_NEAREST]
-            results = tuple(replace(self, detail_level="name_only")._result(ResultGroup(it.best)) for it in nearest)
+            nearest = [it.thing for it in worthy if self._is_callable(it.thing)][:_NEAREST]
+            results = tuple(replace(self, detail_level="name_only")._result(it) for it in nearest)
             doubt += f"; nearest: {', '.join(it.name for it in results)}" if results else ""
             return SearchResults(results, down, unavailable or doubt, is_named_only=True)
-        return SearchResults(tuple(map(self._result, groups)), down, _lines(unavailable, doubt))
+        results = tuple(self._result(found.thing, found.also) for found in best)
+        return SearchResults(results, down, _lines(unavailable, doubt))
 
     def _listed(self) -> SearchResults:
         """Everything that passes the filters if it fits the limit; else the names, or of many the numbers only."""
@@ -159,22 +157,22 @@ class _Search:
             note = self._nothing if self.filters else "there are no tools"
             return SearchResults((), note if self.within else _lines(note, _other_servers_down(self.catalog, "")))
         level = self.detail_level if len(every) <= self.limit else "name_only"
-        shown = every if len(every) <= MAX_RESULTS else []
-        results = tuple(replace(self, detail_level=level)._result(ResultGroup(Scored(it, 0.0))) for it in shown)
+        few = every if len(every) <= MAX_RESULTS else []
+        results = tuple(replace(self, detail_level=level)._result(it) for it in few)
         place = f"/servers/{self.server.name}" if self.server else "/servers/<server>"
-        how = [f'list_dir("{place}") lists their names'] if not shown else []
+        how = [f'list_dir("{place}") lists their names'] if not few else []
         how += ["a search for what a task needs shows signatures"] if level != self.detail_level else []
         note = "" if self.within else _other_servers_down(self.catalog, "")
-        return SearchResults(results, note, "; ".join([census(every), *how]))
+        return SearchResults(results, note, "; ".join([_census(every), *how]))
 
-    def _result(self, group: ResultGroup) -> SearchResult:
-        thing, level = group.best.thing, self.detail_level
+    def _result(self, thing: Findable, also: tuple[Tool, ...] = ()) -> SearchResult:
+        level = self.detail_level
         server = self.catalog.by_name.get(thing.server) if isinstance(thing, Tool) else None
         if server is None or not isinstance(thing, Tool):
-            return SearchResult(thing, "", level, group.also)
+            return SearchResult(thing, "", level, also)
         unavailable = "" if server.availability == "connecting" else server.availability
         refusal = self.refusal_of(server, thing)
-        return SearchResult(thing, unavailable, level, group.also, bool(self.effect), refusal)
+        return SearchResult(thing, unavailable, level, also, bool(self.effect), refusal)
 
     def _is_callable(self, tool: Findable) -> bool:
         if not isinstance(tool, Tool):
@@ -184,7 +182,7 @@ class _Search:
 
     @property
     def _nothing(self) -> str:
-        asked = f"for {_quoted(self.query)}" if self.query else ""
+        asked = f"for {shown(self.query)}" if self.query else ""
         text = " ".join(part for part in ("nothing found", asked, self.filters) if part)
         if self.server is not None and self.server.availability and not self.server.tools:
             return f"{text}: it is {self.server.availability}"
@@ -197,18 +195,18 @@ class _Search:
         return f"{text}; servers: {first_few([server.name for server in self.catalog.servers], _SERVERS_NAMED)}"
 
 
-def _successors_first(catalog: Catalog, query: str, groups: Sequence[ResultGroup]) -> list[ResultGroup]:
+def _successors_first(catalog: Catalog, query: str, ranked: Sequence[Scored]) -> list[Scored]:
     """Swaps a deprecated tool with the tool that its notice names if that ranks lower, unless the query names it."""
-    ordered = list(groups)
-    for group in groups:
-        tool = group.best.thing
+    ordered = list(ranked)
+    for found in ranked:
+        tool = found.thing
         if not isinstance(tool, Tool) or not tool.deprecation or {tool.name, tool.raw_name} & set(_NAME.findall(query)):
             continue
         others = catalog.server(tool.server).by_name
         named = [others[name] for name in _NAME.findall(tool.deprecation) if name in others and others[name] != tool]
-        now = ordered.index(group)
-        then = next((n for n, other in enumerate(ordered) if n > now and other.best.thing in named), now)
-        ordered[now], ordered[then] = ordered[then], group
+        now = ordered.index(found)
+        then = next((n for n, other in enumerate(ordered) if n > now and other.thing in named), now)
+        ordered[now], ordered[then] = ordered[then], found
     return ordered
 
 
@@ -217,7 +215,7 @@ def _lines(*parts: str) -> str:
 
 
 def _nothing_fits(missing: Sequence[str], what: str, filters: str) -> str:
-    named = first_few(list(map(_quoted, missing)), _MAX_NAMED)
+    named = first_few(list(map(shown, missing)), _MAX_NAMED)
     return f"{what} fits {named} well" + (f" {filters}" if filters else "")
 
 
@@ -225,13 +223,9 @@ def _server_of(thing: Findable) -> str:
     return thing.server if isinstance(thing, Tool) else ""
 
 
-def _quoted(text: str) -> str:
-    return f'"{one_line(text, 80)}"'
-
-
-def _unavailable_servers(catalog: Catalog, query: str, shown: Collection[str]) -> str:
+def _unavailable_servers(catalog: Catalog, query: str, marked: Collection[str]) -> str:
     """A line with the reason for each such server, but for those of the results, which are marked there."""
-    meant = [server for server in _meant(catalog, query) if server.name not in shown]
+    meant = [server for server in _meant(catalog, query) if server.name not in marked]
     return "\n".join(
         f"servers.{server.name} is configured but {server.availability or 'offers no tools'}"
         for server in meant[:_MAX_NAMED]
@@ -267,3 +261,88 @@ def _meant(catalog: Catalog, query: str) -> list[Server]:
 
 def _stems_of_name(name: str) -> set[str]:
     return set(stems(" ".join(words(name))))
+
+
+_EVERYTHING = frozenset(stems("tool everything anything"))
+_KINDS = frozenset(
+    stems("action api available capability catalog command connect feature function help install integration inventory")
+    + stems("mcp method operation overview server service skill")
+)
+"""Words for tools and servers, unless the name of a tool has them: `list all servers` may mean a tool of a cloud."""
+_LISTING = frozenset(
+    stems("count describe display each enumerate every exist find get give know list many name offer print provide")
+    + stems("search see show support tell use")
+)
+_ALL = re.compile(r"\b(?:all|any|each|every|which|what)\b", re.IGNORECASE)
+_OF_ONE = re.compile(r"\*|\bwhat\b.*\b(?:do|does|offers?|provides?|supports?)\b", re.IGNORECASE)
+_MAX_SERVERS = 40
+
+
+def _asks_for_everything(catalog: Catalog, query: str) -> Server | bool:
+    """True if a query asks for all tools; the server if it asks for all tools of one."""
+    asked = set(stems(query))
+    if not asked:
+        return True
+    names = {it: set(stems(it.raw_name)) for it in catalog.servers if it.tools}
+    named = [it for it, own in names.items() if own and own <= asked]
+    server = max(named, key=lambda it: len(it.raw_name), default=None)
+    asked -= (names[server] if server else set()) - _EVERYTHING
+    tools = [tool for it in catalog.servers for tool in it.tools]
+    if not asked <= _EVERYTHING | _KINDS | _LISTING or any(query in (it.name, it.raw_name) for it in tools):
+        return False
+    if (kinds := asked & _KINDS) and any(kinds & set(stems(it.raw_name)) for it in tools):
+        return False
+    is_general = bool(asked & (_EVERYTHING | _KINDS))
+    if server is not None:
+        return server if is_general or _OF_ONE.search(query) else False
+    return is_general or bool(_ALL.search(query))
+
+
+def _census(things: Iterable[Findable]) -> str:
+    """`30 tools on 2 servers: git 12, slack 18`, and the number of the skills."""
+    found = Counter(thing.server if isinstance(thing, Tool) else "" for thing in things)
+    skills = found.pop("", 0)
+    where = first_few([f"{name} {count:,}" for name, count in found.items()], _MAX_SERVERS)
+    text = f"{counted(found.total(), 'tool')} on {counted(len(found), 'server')}: {where}" if found else ""
+    return "; ".join(part for part in (text, counted(skills, "skill") if skills else "") if part)
+
+
+_MAX_RESOURCES = 3
+_MAX_INDEXED_RESOURCES = 2_000
+_MAX_RESOURCE_WORDS = 12
+_DESCRIPTION_CHARACTERS = 400
+_MIN_SHARE = 0.5
+_NAME_WEIGHT = 2.0
+_GENERIC = frozenset(stems("read get show open list find search resource resources template file document content"))
+"""Stems that say nothing of a single resource."""
+
+
+def _matching_resources(servers: Iterable[Server], query: str) -> tuple[Resource, ...]:
+    """The resources with most of the query's words, one of them at least in name, title or URI; or with all of several
+    words in the description. They have no part in the ranking of the tools."""
+    asked = [stem for stem in dict.fromkeys(stems(query)) if stem not in _GENERIC][:_MAX_RESOURCE_WORDS]
+    if not asked:
+        return ()
+    found = [match for server in servers if server.listing.resources for match in _matches(server, asked)]
+    found.sort(key=lambda match: (-match[0], match[1].path))
+    return tuple(resource for _, resource in found[:_MAX_RESOURCES])
+
+
+def _matches(server: Server, asked: list[str]) -> Iterable[tuple[float, Resource]]:
+    hits = [dict(_holders(server.resources).get(stem, ())) for stem in asked]
+    for number in set[int]().union(*hits):
+        found = [by_number[number] for by_number in hits if number in by_number]
+        if len(found) >= _MIN_SHARE * len(asked) if any(found) else len(found) == len(asked) > 1:
+            yield sum(_NAME_WEIGHT if is_named else 1.0 for is_named in found), server.resources.all[number]
+
+
+@lru_cache(maxsize=100)
+def _holders(resources: ServerResources) -> dict[str, list[tuple[int, bool]]]:
+    """For each stem the numbers of the resources that have it, and whether their name, title or URI does."""
+    found: dict[str, list[tuple[int, bool]]] = {}
+    for number, resource in enumerate(resources.all[:_MAX_INDEXED_RESOURCES]):
+        it = resource.definition
+        named = set(stems(f"{it.name} {it.title or ''} {it.public_uri[:400]}"))
+        for stem in (named | set(stems(it.description[:_DESCRIPTION_CHARACTERS]))) - _GENERIC:
+            found.setdefault(stem, []).append((number, stem in named))
+    return found

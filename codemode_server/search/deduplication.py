@@ -8,7 +8,7 @@ distinguish services: `create_issue` of GitHub differs from GitLab's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -25,12 +25,6 @@ _MIN_PARAMETER_OVERLAP = 0.5
 _MANY = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ResultGroup:
-    best: Scored
-    also: tuple[Tool, ...] = ()
-
-
 class _WordSets(NamedTuple):
     name: frozenset[str]
     """Without those of its server, unless there are no others."""
@@ -40,8 +34,8 @@ class _WordSets(NamedTuple):
     description: frozenset[str]
 
 
-def deduplicated(ranked: Iterable[Scored], is_available: Callable[[Tool], bool]) -> list[ResultGroup]:
-    """Groups in the order of their best members; each shows the first tool that can be called, else the first."""
+def deduplicated(ranked: Iterable[Scored], is_available: Callable[[Tool], bool]) -> list[Scored]:
+    """One of each group, in the order of their best members: the first tool that can be called, else the first."""
     groups: list[list[Scored]] = []
     by_name: dict[frozenset[str], list[list[Scored]]] = {}
     for scored in ranked:
@@ -53,13 +47,13 @@ def deduplicated(ranked: Iterable[Scored], is_available: Callable[[Tool], bool])
             groups.append(group)
             same_name.append(group)
         group.append(scored)
-    return [_group(group, is_available) for group in groups]
+    return [_shown(group, is_available) for group in groups]
 
 
-def _group(alike: list[Scored], is_available: Callable[[Tool], bool]) -> ResultGroup:
+def _shown(alike: list[Scored], is_available: Callable[[Tool], bool]) -> Scored:
     best = next((one for one in alike if isinstance(one.thing, Tool) and is_available(one.thing)), alike[0])
     others = (one.thing for one in alike if one is not best)
-    return ResultGroup(best, tuple(thing for thing in others if isinstance(thing, Tool))[:_MAX_ALSO])
+    return replace(best, also=tuple(thing for thing in others if isinstance(thing, Tool))[:_MAX_ALSO])
 
 
 def _belongs(group: list[Scored], tool: Tool) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.catalog.json_schema import branches_of
+from codemode_server.catalog.json_schema import branches_of, enum_of, properties_of
 from codemode_server.catalog.naming import words
 from codemode_server.domain.skills import Skill
 
@@ -32,8 +32,8 @@ class Collection:
     things: tuple[Findable, ...]
 
     def is_same(self, other: Collection) -> bool:
-        """True if an index of `other` is valid for this collection. Unchanged definitions keep their identity; the tool
-        around one may be a new object because its observed types changed."""
+        """True if an index of `other` is valid for this collection; definitions that did not change keep their
+        identity."""
         return (
             (self.key, self.name, self.about) == (other.key, other.name, other.about)
             and len(self.things) == len(other.things)
@@ -122,14 +122,11 @@ def _parameter_texts(schema: object) -> tuple[list[str], list[str], list[str]]:
         for one in level[:200]:
             if not isinstance(one, dict):
                 continue
-            described, allowed, named = one.get("description"), one.get("enum"), one.get("properties")
-            if depth and isinstance(described, str):
+            if depth and isinstance(described := one.get("description"), str):
                 descriptions.append(described[:600])
-            allowed = allowed if isinstance(allowed, list) else [one.get("const")]
-            values.extend(value[:100] for value in allowed[:30] if isinstance(value, str))
-            if isinstance(named, dict):
-                names.extend(str(name)[:100] for name in named)
-                inner += named.values()
+            values.extend(value[:100] for value in enum_of(one)[:30] if isinstance(value, str))
+            names.extend(str(name)[:100] for name in properties_of(one))
+            inner += properties_of(one).values()
             inner += [one.get("items"), definitions.get(str(one.get("$ref")).rpartition("/")[2])]
             inner += branches_of(one) + (one["allOf"] if isinstance(one.get("allOf"), list) else [])
         level = inner

@@ -11,14 +11,15 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codemode_server.catalog.nearest_names import mistyped
 from codemode_server.search.actions import Kinds, kind_of
 from codemode_server.search.documents import Collection, Fields, Findable, fields_name, fields_of
-from codemode_server.search.spelling import Spelling
 from codemode_server.search.words import joined_terms, name_term, query_terms, stems, synonyms, terms
 
 Scores = NDArray[np.float32]
@@ -168,6 +169,35 @@ class Segment:
         return cls(collection, fields, postings, kinds, about)
 
 
+_MIN_LETTERS = 4
+_MAX_LETTERS = 40
+_SUGGESTION_WEIGHT = 0.7
+_MAX_SUGGESTIONS = 3
+_MAX_CACHED = 2_000
+_MAX_COMPARED = 2_000
+
+
+class Spelling:
+    """The known words by their first letter, which is rarely wrong."""
+
+    def __init__(self, known: Sequence[str]) -> None:
+        self._known: dict[str, set[str]] = {}
+        for word in known:
+            self._known.setdefault(word[:1], set()).add(word)
+        self.suggestions = lru_cache(_MAX_CACHED)(self._suggestions)
+        """Suggested words with their weights; none for a word with anything but ASCII letters."""
+
+    def _suggestions(self, word: str) -> dict[str, float]:
+        if not _MIN_LETTERS <= len(word) <= _MAX_LETTERS or not (word.isascii() and word.isalpha()):
+            return {}
+        alike = self._known.get(word[:1], set())
+        for place in range(_MIN_LETTERS, len(word) - 2):  # `createissue` → create, issue
+            if word[:place] in alike and word[place:] in self._known.get(word[place], ()):
+                return dict.fromkeys((word[:place], word[place:]), _SUGGESTION_WEIGHT)
+        compared = sorted(known for known in alike if len(known) >= _MIN_LETTERS)
+        return dict.fromkeys(mistyped(word, compared, _MAX_SUGGESTIONS, _MAX_COMPARED), _SUGGESTION_WEIGHT)
+
+
 class LexicalIndex:
     def __init__(self, collections: Sequence[Collection] = (), before: LexicalIndex | None = None) -> None:
         old: tuple[Segment, ...] = before.segments if before else ()
@@ -221,7 +251,7 @@ class LexicalIndex:
         return all(self._things.has(term) or synonyms(term) for term in stems(query))
 
     def rarities(self, text: str) -> dict[str, float]:
-        """The rarity of each stem of a text, 0 to 1; 1 for a stem that nothing has. In a small corpus, no word is
+        """The rarity of each stem of a text, 0 to 1; 1 for a stem that nothing has. In a small corpus no word is
         common."""
         total = max(len(self.things), _FEW)
         having: dict[str, int] = {}

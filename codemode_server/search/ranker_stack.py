@@ -69,11 +69,7 @@ class RankerStack:
         effect: Effect | None = None,
         skills: Set[Skill] | None = None,
     ) -> Ranking:
-        """The best results first. `within` is the key of a collection, `effect` the effect that tools declare; of the
-        skills, only `skills` are found, if that is given.
-
-        Blocking: vector rankers may ask the process of an encoder.
-        """
+        """The best results first, of one collection, of tools with this effect, and of these skills. Blocking."""
         index = self._index  # the same one throughout, should another thread index meanwhile
         allowed = _mask(index, within, effect, skills)
         usage_boost = self._usage_boost(index)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from codemode_server.search.actions import agreement, short_agreements
+from codemode_server.catalog.catalog import Tool
+from codemode_server.search.actions import agreement, is_short, short_agreements, short_parts, subqueries
 from codemode_server.search.documents import Findable
 from codemode_server.search.lexical import LexicalIndex, Scores, nothing_related
-from codemode_server.search.subqueries import is_short, short_parts, subqueries
 from codemode_server.search.usage_stats import with_usage_boost
 from codemode_server.search.vectors import VectorIndex
 
@@ -51,6 +51,8 @@ class Scored:
     """0 to about 1.3; comparable within one query only. The usage boost changes the order, not the score."""
     nearness: tuple[float, ...] = ()
     """Cosine by the static table with the query, and with each of its parts; empty without vectors."""
+    also: tuple[Tool, ...] = ()
+    """The equivalent tools of other servers that it stands for."""
 
 
 def rank(
@@ -62,11 +64,9 @@ def rank(
     usage_boost: Scores | None = None,
     second_vectors: VectorIndex | None = None,
 ) -> list[Scored]:
-    """At most `limit` results, best first; ties keep the order of the index. Results with score 0 are left out.
-
-    `allowed` masks the things of the index. `vectors` belong to the best encoder that is ready, `second_vectors` to the
-    next best, which has less weight. `usage_boost` is the usage of each thing, 0 to 1.
-    """
+    """At most `limit` results with a score, best first; ties keep the order of the index. `allowed` masks its things;
+    `second_vectors` are of the next best encoder, which has less weight; `usage_boost` is the usage of each thing, 0 to
+    1."""
     among = np.arange(len(index.things)) if allowed is None else np.flatnonzero(allowed)
     if not len(among):
         return []

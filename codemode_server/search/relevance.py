@@ -12,12 +12,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from codemode_server.catalog.catalog import Tool
-from codemode_server.search.actions import is_verb
-from codemode_server.search.deduplication import ResultGroup
+from codemode_server.search.actions import is_verb, subqueries
 from codemode_server.search.documents import Findable, fields_of
 from codemode_server.search.ranker_stack import RankerName, RankerStack
 from codemode_server.search.ranking import Scored
-from codemode_server.search.subqueries import subqueries
 from codemode_server.search.words import joined_terms, terms, without_values
 
 _MIN_SHARE_BY_MEANING, _MIN_SHARE_BY_WORDS, _MIN_SHARE_OF_SEVERAL_BY_WORDS = 0.6, 0.5, 0.45
@@ -41,20 +39,18 @@ _MIN_WEIGHT = 0.05
 """Weight of a word that every document has."""
 
 
-def above_threshold(query: str, ranked: Sequence[ResultGroup], level: RankerName) -> list[ResultGroup]:
+def above_threshold(query: str, ranked: Sequence[Scored], level: RankerName) -> list[Scored]:
     """The ranked results without weak ones, in the same order."""
     share = _MIN_SHARE_BY_MEANING
     if level == "lexical":
         share = _MIN_SHARE_OF_SEVERAL_BY_WORDS if subqueries(query) else _MIN_SHARE_BY_WORDS
-    least = share * max((group.best.score for group in ranked), default=0.0)
-    return [group for number, group in enumerate(ranked) if number < _MIN_SHOWN or group.best.score >= least]
+    least = share * max((found.score for found in ranked), default=0.0)
+    return [found for number, found in enumerate(ranked) if number < _MIN_SHOWN or found.score >= least]
 
 
 def unmet_subqueries(query: str, shown: Sequence[Scored], rankers: RankerStack) -> list[str]:
-    """The subqueries that none of the first results matches; the whole query if no subquery has a match.
-
-    In a small corpus, a missing word means little.
-    """
+    """The subqueries that none of the first results matches, or the whole query; in a small corpus a missing word means
+    little."""
     several = subqueries(query)
     scale = min(1.0, math.log(1 + rankers.size) / math.log(1 + _MANY))
     compared = shown if several else shown[:_COMPARED]
@@ -72,11 +68,8 @@ def unmet_subqueries(query: str, shown: Sequence[Scored], rankers: RankerStack) 
 
 
 def _relevance(weights: Mapping[str, float], rarities: Mapping[str, float]) -> float:
-    """Relevance of a document with these word weights to a subquery with these rarities.
-
-    0 if no word matches, 1 for a single rare word that is in the name. Divided by the square root of the total, since
-    documents rarely match every word of a long subquery. Words that no document has lower the result.
-    """
+    """1 for a single rare word that is in the name. Divided by the square root of the total, since documents rarely
+    match every word of a long subquery. Words that no document has lower the result."""
     if not rarities:
         return 1.0
     asked = {stem: max(_MIN_WEIGHT, rarity) * (_VERB if is_verb(stem) else 1.0) for stem, rarity in rarities.items()}

@@ -20,7 +20,6 @@ from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.search.documents import Findable
-from codemode_server.search.matching_resources import resource_json, resource_line
 from codemode_server.search.signatures import brief_signature, parameter_classes, result_fields
 from codemode_server.support.text import first_few
 
@@ -226,6 +225,23 @@ def _grouped(results: Sequence[SearchResult]) -> str:
         lines += [found.body(is_first=is_first, already_shown=already_shown) for is_first, found in some]
     text = "\n".join(line for line in lines if line)
     return f"{text}\n{_NO_ARROW}" if _WITHOUT_ARROW.search(text) else text
+
+
+def resource_line(resource: Resource, refusal: Refusal | None) -> str:
+    mark = f"  [{refusal_line(refusal)}]" if refusal else ""
+    return f"{resource.import_line}; {resource.read_line}.text  # {resource.summary}{mark}"
+
+
+def resource_json(resource: Resource, refusal: Refusal | None) -> dict[str, Any]:
+    return ({"unavailable": refusal_line(refusal)} if refusal else {}) | {
+        "server": resource.server,
+        "name": resource.name,
+        "kind": "template" if resource.is_template else "resource",
+        "path": resource.path,
+        "import": resource.import_line,
+        "description": resource.summary,
+        "signature": resource.read_line,
+    }
 
 
 def scaffold(task: str, tools: Sequence[Tool]) -> str:

@@ -83,7 +83,6 @@ class SemanticEncoder:
         self._is_light = settings.model.removeprefix(_HOME) == _MINILM and all(map(_is_installed, _LIGHT_PACKAGES))
         self._worker: _Worker | None = None
         self._asking = threading.Lock()
-        self._closing = threading.Lock()
         self._is_closed = False
         self._dimensions = 0
         self.name = ""
@@ -107,11 +106,8 @@ class SemanticEncoder:
         }
         with self._asking:
             self._end()
-            worker = _Worker(has_network=self._may_download and not self._is_light)
-            with self._closing:
-                self._worker = worker
-                is_closed = self._is_closed
-            if is_closed:
+            self._worker = _Worker(has_network=self._may_download and not self._is_light)
+            if self._is_closed:  # else `close` kills the worker
                 self._end()
                 raise EncoderFailed("it is closed")
             try:
@@ -152,10 +148,8 @@ class SemanticEncoder:
             self._asking.release()
 
     def close(self) -> None:
-        with self._closing:
-            self._is_closed = True
-            worker = self._worker
-        if worker is not None:
+        self._is_closed = True
+        if (worker := self._worker) is not None:
             worker.kill()
         with self._asking:
             self._end()

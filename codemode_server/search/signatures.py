@@ -122,10 +122,8 @@ def parameter_classes(tool: Tool, signature: str) -> list[str]:
 
 
 def result_fields(tool: Tool) -> str:
-    """The keys of the dicts in the result, such as `keys: number, title?`; `?` marks a key that may be missing.
-
-    Prefixed with the class name if there are several classes; `keys seen: …` if the type was learned from calls. Empty
-    if nothing is known."""
+    """The keys of the dicts in the result, such as `keys: number, title?`; `?` marks one that may be missing, `keys
+    seen:` those learned from calls, the name of the class one of several. Empty if nothing is known."""
     returned = tool.stub.returned.type
     if len(str(returned)) >= _MAX_TYPE_CHARACTERS:
         return ""

@@ -105,11 +105,8 @@ class StaticEncoder:
 
 
 class Tokenizer:
-    """Splits text into token numbers: whole words if the vocabulary has them, else their longest pieces from the left.
-
-    As in WordPiece (Schuster and Nakajima, 2012), the vocabulary writes a piece within a word as `##so`. In scripts
-    without spaces, every piece is a word.
-    """
+    """Splits text into whole words that the vocabulary has, else into their longest pieces from the left, written
+    `##so` as in WordPiece (Schuster and Nakajima, 2012). In scripts without spaces, every piece is a word."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self._numbers = {token: number for number, token in enumerate(vocabulary)}

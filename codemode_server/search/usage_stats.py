@@ -127,10 +127,8 @@ def _strengths(index: LexicalIndex, known: dict[ToolName, Use], now: float) -> S
 
 
 def with_usage_boost(order: NDArray[np.intp], scores: Scores, boosts: Scores, limit: int) -> NDArray[np.intp]:
-    """The order by scores, best first, with up to `MAX_BOOSTED` results moved up by their usage.
-
-    No result falls by more places than that, or rises past one whose score is higher than its boosted score.
-    """
+    """The order by scores with up to `MAX_BOOSTED` results moved up; none rises past one with more than its boosted
+    score."""
     head = order[: limit + _BEYOND_LIMIT]
     fit = scores[head]
     raised = fit * (1 + _MAX_BOOST * boosts[head])

@@ -23,10 +23,8 @@ _MAX_CACHED = 2_000
 
 
 class Encoder(Protocol):
-    """Computes vectors of texts. Blocking: called in threads. It is loaded first, and again after a failure.
-
-    Every method but `close` raises `EncoderFailed`, whose `may_retry` says whether to try again.
-    """
+    """Computes vectors of texts. Blocking: called in threads. It is loaded first, and again after a failure. Every
+    method but `close` raises `EncoderFailed`, whose `may_retry` says whether to try again."""
 
     @property
     def name(self) -> str:

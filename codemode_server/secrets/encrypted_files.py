@@ -41,10 +41,7 @@ _OVERHEAD_BYTES = 1_000
 
 
 class EncryptedFileStore:
-    """The secrets in one state folder. Works in any thread and blocks: on the event loop, call it in a thread.
-
-    Every method raises `SecretUnavailable` if the store can't be used.
-    """
+    """The secrets in one state folder. Blocks, in any thread. Every method raises `SecretUnavailable`."""
 
     def __init__(self, state_folder: Path, *, lock_s: float = _LOCK_S) -> None:
         self._state_folder = state_folder
@@ -94,8 +91,8 @@ class EncryptedFileStore:
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """Hold a lock between processes and threads, to read a value and then replace it. The other methods do not take
-        it. Not reentrant."""
+        """Hold a lock between processes and threads, to read and replace a value; not reentrant, nor taken by the
+        others."""
         path = self._path(_LOCK, name)
         with ExitStack() as stack:
             with _explained(path):

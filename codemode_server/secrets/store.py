@@ -55,7 +55,6 @@ def retry_file() -> Path:
 
 
 def notify(file: Path) -> None:
-    """Have running products read their configuration again. Raises `OSError`: the file can't be written; `NotPrivate`:
-    somebody else could write it."""
+    """Have running products read their configuration again. Raises `OSError`, `NotPrivate`: it can't be written."""
     private_folder(file.parent, "$XDG_DATA_HOME", is_readable=True)
     replace_private(file, b"")

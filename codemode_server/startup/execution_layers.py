@@ -90,5 +90,5 @@ def executions(app: App) -> ExecutionService:
         runner=runner,
         artifacts=app.artifacts,
         config=app.config,
-        is_cancel_requested=app.stores.cancel_requests.is_requested,
+        journal=app.stores.journal,
     )

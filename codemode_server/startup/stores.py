@@ -7,22 +7,22 @@ from pathlib import Path
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import Settings, StateSettings
-from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals, SqliteCancelRequests
+from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
 from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
 from codemode_server.features.data_flow.sqlite_sources import SqliteSources
 from codemode_server.features.privacy.protection import protected_servers
 from codemode_server.features.privacy.settings import PrivacySettings
-from codemode_server.features.privacy.sqlite_tokens import SqliteTokens, TokenCipher
+from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
+from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.listing_store import ListingStore
-from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.storage.server_texts import ServerTexts, TokenCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.tool_tables import SqliteObservedTypeStore, SqliteUsageStore
-from codemode_server.storage.upkeep import Retention, Upkeep
 from codemode_server.storage.vector_store import SqliteVectorCache
 from codemode_server.support.private_files import data_folder
 
@@ -52,7 +52,6 @@ class Stores:
             on_written=self.upkeep.note_written,
         )
         self.approvals = SqliteApprovals(self.thread, cipher)
-        self.cancel_requests = SqliteCancelRequests(self.database, self.thread)
         self.sources = SqliteSources(self.database, self.thread, self.ownership)
         self.token_cipher = TokenCipher(folder)
         self.tokens = SqliteTokens(self.thread, self.token_cipher, lambda: PrivacySettings.of(config.settings).limits)
@@ -76,7 +75,6 @@ class Stores:
 
     def close(self) -> None:
         self.ownership.close()
-        self.vectors.close()
         self.thread.close()
         self.database.close()
 

@@ -62,10 +62,8 @@ class DatabaseThread:
         self._is_closed = False
 
     async def run(self, step: Step[T], *, is_durable: bool = False) -> T:
-        """Do a step in a transaction and return after the commit. A step may be repeated after a failure.
-
-        A committed step survives the death of the process, and with `is_durable` also a power cut. Raises
-        `JournalUnavailable`: the database can't be used."""
+        """Do a step in a transaction, perhaps again after a failure, and return after the commit: it survives the death
+        of the process, and with `is_durable` a power cut. Raises `JournalUnavailable`: the database can't be used."""
         from asyncio import get_running_loop
 
         future: asyncio.Future[T] = get_running_loop().create_future()
@@ -85,10 +83,8 @@ class DatabaseThread:
         on_error: Callable[[Exception], None] | None = None,
         is_held: bool = True,
     ) -> None:
-        """Queue a step without waiting; it is done before all later ones. An error is passed to `on_error`, which is
-        called in the thread and before any later step, or logged after `loss`.
-
-        `is_held`: hold it back for a moment, so that it shares the transaction of the next step."""
+        """Queue a step, which is done before all later ones. An error is passed to `on_error`, in the thread and before
+        any later step, or logged after `loss`. `is_held`: hold it back for a moment, to share the next transaction."""
         from asyncio import get_running_loop
 
         with self._guard:
@@ -147,10 +143,8 @@ class DatabaseThread:
             self._database.close()
 
     def _do(self, requests: Sequence[_Request[Any]]) -> None:
-        """Do the steps together, or, if one of them fails, each on its own.
-
-        With a lock that another process holds, they fail together: each would wait for it as long as all did.
-        """
+        """Do the steps together, or, if one fails, each on its own. With a lock that another process holds they fail
+        together: each would wait for it as long as all did."""
         try:
             if self._database is None:
                 self._database = Database(self._folder)

@@ -82,11 +82,8 @@ def _interrupt(which: str, value: object, now: float, connection: sqlite3.Connec
 
 
 class Ownership:
-    """This product's name as an owner; the product is alive as long as it holds the lock on the folder of that name.
-
-    A lock is better than a process id: it ends with the process or the machine, no later process can have the same, and
-    it works between containers that share the state folder.
-    """
+    """This product's name as an owner; the product is alive as long as it holds the lock on the folder of that name,
+    which, unlike a process id, ends with the machine and works between containers that share the state folder."""
 
     def __init__(self, state_folder: Path) -> None:
         self._state_folder = state_folder
@@ -104,8 +101,7 @@ class Ownership:
         return self._own.path.name
 
     def dead(self) -> Iterator[RunFolder]:
-        """Locks and returns the folders of killed products, which are named after their owners. Raises `NotPrivate`,
-        `OSError`: the parent folder cannot be used."""
+        """Locks and returns the folders of killed products, named after the owners. Raises `NotPrivate`, `OSError`."""
         return abandoned(self._parent())
 
     def others(self) -> set[str]:

@@ -29,10 +29,8 @@ _DELETE_OLD = """
 
 
 class ListingStore:
-    """Implements `upstreams.cache.ListingCache`. A listing that can't be stored is logged, and fetched again next time.
-
-    Each listing is read from the database once.
-    """
+    """Implements `upstreams.cache.ListingCache`, and reads each listing once. One that can't be stored is fetched
+    again."""
 
     def __init__(self, database: Database, thread: DatabaseThread, texts: ServerTexts) -> None:
         self._database = database

@@ -7,14 +7,24 @@ import logging
 import sqlite3
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.support.private_cipher import PrivateCipher, ValueUnreadable
 
 logger = logging.getLogger(__name__)
 
+KEY_NAME = "privacy.key"
 _COMPRESSED = b"\x78"
 """How a text begins that is not encrypted."""
+
+
+class TokenCipher(PrivateCipher):
+    """Encrypts what may hold personal data in one state folder: the values of privacy tokens, and texts of servers.
+    Raises `JournalUnavailable` if its key can't be used."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / KEY_NAME, "the key of the privacy tokens", "what they stand for", JournalUnavailable)
 
 
 class ServerTexts:

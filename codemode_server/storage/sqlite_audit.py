@@ -58,8 +58,7 @@ class SqliteAudit:
         self._on_written(size_of(values))
 
     async def record(self, event: AuditEvent) -> None:
-        """As `append`, for what must not happen unless it is recorded: returns once the row is stored, and raises as
-        `rows` does."""
+        """As `append`, for what must not happen unrecorded: returns once it is stored, or raises as `rows`."""
         values = values_of(event)
         await self._run(lambda connection: append_values(connection, values))
         self._on_written(size_of(values))
@@ -67,16 +66,12 @@ class SqliteAudit:
     async def rows(
         self, principal: Principal, *, execution_id: ExecutionId | None = None, after: int = 0, limit: int = 1_000
     ) -> Sequence[AuditRow]:
-        """The principal's rows in order, from the one after number `after`, with all that was queued before. Raises
-        `AuditUnavailable`: the store can't be read."""
+        """The principal's rows in order, from the one after number `after` on. Raises `AuditUnavailable`."""
         return await self._rows("number > ?", after, principal, execution_id, "number", limit)
 
     async def verified(self) -> tuple[int | None, int]:
-        """Verify the chain: the number of the first row that does not fit, or None, and how many rows are missing at
-        the end. Raises as `rows` does.
-
-        Retention may delete rows meanwhile. Oldest rows that are missing are not noticed.
-        """
+        """The number of the first row that does not fit, or None, and how many are missing at the end; not noticed are
+        missing oldest rows, which retention may delete meanwhile. Raises as `rows` does."""
         verified = (0, "")
 
         def select(

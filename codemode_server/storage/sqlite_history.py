@@ -11,13 +11,11 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from codemode_server.domain.approvals import ApprovalId
-from codemode_server.domain.calls import CallStatus, RetryReason
+from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
 from codemode_server.domain.history import (
     ApprovalWait,
     CallRetry,
-    CallSummary,
     DecisionCount,
     ExecutionSummary,
     HistoryPage,
@@ -31,8 +29,6 @@ MAX_EXAMINED = 20_000
 """Executions that one search looks at."""
 MAX_COUNTED_ROWS = 50_000
 """Newest rows of the audit in which decisions are counted."""
-MAX_CALLS = 500
-"""Calls of an execution that are read at once."""
 _MAX_TOOLS = 4
 
 _AUDIT = """
@@ -78,52 +74,26 @@ class SqliteHistory:
         )
         return [ExecutionId(name) for name, _ in rows]
 
-    async def calls(
-        self, principal: Principal, execution_id: ExecutionId, *, after: int = 0, limit: int = MAX_CALLS
-    ) -> list[CallSummary]:
-        """Calls of an execution in the order of their numbers, as the journal has them."""
+    async def waits_and_retries(
+        self, principal: Principal, execution_id: ExecutionId
+    ) -> tuple[dict[int, ApprovalWait], dict[int, list[CallRetry]]]:
+        """How long calls of an execution waited for a person, and when and why they were tried again, by their
+        numbers."""
         rows = await self._database.rows(
-            "SELECT c.seq, c.server, c.tool, c.decision, c.reason, c.started_at, c.status, c.ended_at,"
-            " c.milliseconds, c.result_bytes FROM journal_calls c JOIN journal_executions j USING (execution_id)"
-            " WHERE j.principal = ? AND c.execution_id = ? AND c.seq > ? ORDER BY c.seq LIMIT ?",
-            (principal.principal_id, execution_id, after, limit),
-        )
-        return [_call(row) for row in rows]
-
-    async def waits(self, principal: Principal, execution_id: ExecutionId) -> dict[int, ApprovalWait]:
-        """How long calls of an execution waited for a person, by their numbers."""
-        rows = await self._database.rows(
-            "SELECT kind, seq, at, reason FROM audit WHERE principal = ? AND execution_id = ?"
-            " AND kind IN ('approval_requested', 'approval_settled') AND seq IS NOT NULL ORDER BY number",
+            "SELECT kind, seq, at, reason FROM audit WHERE principal = ? AND execution_id = ? AND seq IS NOT NULL"
+            " AND kind IN ('approval_requested', 'approval_settled', 'call_retried') ORDER BY number",
             (principal.principal_id, execution_id),
         )
         waits: dict[int, ApprovalWait] = {}
+        retries: dict[int, list[CallRetry]] = {}
         for kind, seq, at, reason in rows:
+            if kind == "call_retried":
+                retries.setdefault(seq, []).append(CallRetry(at, RetryReason(reason)))
+                continue
             asked_at = waits[seq].asked_at if seq in waits else at
             is_settled = kind == "approval_settled"
-            waits[seq] = ApprovalWait(seq, asked_at, at if is_settled else None, reason or "" if is_settled else "")
-        return waits
-
-    async def retries(self, principal: Principal, execution_id: ExecutionId) -> dict[int, list[CallRetry]]:
-        """When and why calls of an execution were tried again, by their numbers."""
-        rows = await self._database.rows(
-            "SELECT seq, at, reason FROM audit WHERE principal = ? AND execution_id = ?"
-            " AND kind = 'call_retried' AND seq IS NOT NULL ORDER BY number",
-            (principal.principal_id, execution_id),
-        )
-        retries: dict[int, list[CallRetry]] = {}
-        for seq, at, reason in rows:
-            retries.setdefault(seq, []).append(CallRetry(seq, at, RetryReason(reason)))
-        return retries
-
-    async def open_questions(self, principal: Principal, at: float) -> list[tuple[ExecutionId, ApprovalId]]:
-        """The questions that can be answered at this time, oldest first, each with the execution that it is of."""
-        rows = await self._database.rows(
-            "SELECT execution_id, approval_id FROM approvals"
-            " WHERE principal = ? AND answer IS NULL AND expires_at > ? ORDER BY asked_at",
-            (principal.principal_id, at),
-        )
-        return [(ExecutionId(execution_id), ApprovalId(name)) for execution_id, name in rows]
+            waits[seq] = ApprovalWait(asked_at, at if is_settled else None, reason or "" if is_settled else "")
+        return waits, retries
 
     async def decisions(self, principal: Principal) -> list[DecisionCount]:
         """How often each reason decided, in the newest rows of the audit; the most frequent first."""
@@ -197,8 +167,3 @@ def _summary(connection: sqlite3.Connection, principal: Principal, row: Sequence
         calls,
         tuple(f"{server}.{tool}" for server, tool in tools),
     )
-
-
-def _call(row: Sequence[Any]) -> CallSummary:
-    seq, server, tool, decision, reason, started_at, status, *ending = row
-    return CallSummary(seq, server, tool, decision, reason, started_at, CallStatus(status), *ending)

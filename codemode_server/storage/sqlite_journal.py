@@ -48,20 +48,21 @@ _ROW_BYTES = 300
 """About the size of the fixed-size fields and index entries of a row."""
 _OMITTED = b"\x00"
 """Stored in place of a value that would exceed the limit for one execution."""
+_ASKED_SECONDS = 86_400.0
+"""How long a request to cancel an execution is stored."""
 _CALL_COLUMNS = (
-    "seq, server, tool, occurrence, arguments, decision, reason, detail, started_at, status, milliseconds,"
-    " result_bytes, result, error, ended_at"
+    "seq, server, tool, occurrence, {0}arguments, decision, reason, detail, started_at, status, milliseconds,"
+    " result_bytes, {0}result, {0}error, ended_at"
 )
+"""Without values if `NULL AS ` stands before those."""
 _Row = tuple[Any, ...]
 _Received = tuple[Literal["json", "blocks"], JsonValue]
 """Encoding and value of a result."""
 
 
 class SqliteJournal:
-    """Holds complete arguments and results, encrypted at rest, until the retention of `state:` has passed.
-
-    Every method raises `JournalUnavailable` if the store can't be used, with a message that says what to do.
-    """
+    """Holds complete arguments and results, encrypted, until the retention of `state:` has passed. Every method raises
+    `JournalUnavailable` if the store can't be used, with a message that says what to do."""
 
     def __init__(
         self,
@@ -212,10 +213,8 @@ class SqliteJournal:
         await self._thread.run(insert, is_durable=not is_read_only and isinstance(decision, Allow))
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
-        """Record how a call ended, also one that was refused and never begun (then with `begin_call` before it).
-
-        Returns once that is queued, so that the program need not wait for the disk. If it can't be written, the next
-        `begin_call` or `end_execution` of the execution raises `JournalUnavailable`."""
+        """Record how a call ended, also one that was refused and begun just for that. Returns once it is queued; if it
+        can't be written, the next `begin_call` or `end_execution` of the execution raises `JournalUnavailable`."""
         place = f"{execution_id}/{seq}"
         has_result = outcome.status is CallStatus.SUCCEEDED or outcome.result is not None
         received = [outcome.encoding, outcome.result]
@@ -257,28 +256,28 @@ class SqliteJournal:
         rows = await self._thread.rows(statement, (principal.principal_id, execution_id))
         return await run_large(to_record, rows[0], self._text) if rows else None
 
-    async def calls(self, principal: Principal, execution_id: ExecutionId) -> Sequence[CallRecord]:
-        """All calls of an execution of this principal in the order of their numbers."""
-        return await self._calls(principal, execution_id, "seq > 0", {})
-
-    async def call(self, principal: Principal, execution_id: ExecutionId, seq: int) -> CallRecord | None:
-        """One call of an execution of this principal; None if there is none (any more)."""
-        return next(iter(await self._calls(principal, execution_id, "seq = :seq", {"seq": seq})), None)
-
-    async def _calls(
-        self, principal: Principal, execution_id: ExecutionId, which: str, values: dict[str, object]
+    async def calls(
+        self,
+        principal: Principal,
+        execution_id: ExecutionId,
+        *,
+        after: int = 0,
+        limit: int = -1,
+        with_values: bool = True,
     ) -> list[CallRecord]:
+        """The calls of an execution of this principal in the order of their numbers, from the one after `after` on;
+        without their values if they are only listed."""
         rows = await self._thread.rows(
-            f"SELECT {_CALL_COLUMNS} FROM journal_calls WHERE execution_id = :execution_id AND {which}"  # noqa: S608
+            f"SELECT {_CALL_COLUMNS.format('' if with_values else 'NULL AS ')} FROM journal_calls"  # noqa: S608
+            " WHERE execution_id = :execution_id AND seq > :after"
             " AND EXISTS (SELECT 1 FROM journal_executions j WHERE j.execution_id = :execution_id"
-            " AND j.principal = :principal) ORDER BY seq",
-            {"execution_id": execution_id, "principal": principal.principal_id, **values},
+            " AND j.principal = :principal) ORDER BY seq LIMIT :limit",
+            {"execution_id": execution_id, "principal": principal.principal_id, "after": after, "limit": limit},
         )
         return await run_large(self._call_records, execution_id, rows)
 
     async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
-        """The seed with which a program of this principal began. None if there is no such execution (any more), if it
-        can't run again, or if that can't be read."""
+        """The seed with which a program of this principal began; None if it can't run again or that can't be read."""
         rows = await self._thread.rows(
             "SELECT seed FROM journal_executions WHERE principal = ? AND execution_id = ? AND seed IS NOT NULL",
             (principal.principal_id, execution_id),
@@ -288,6 +287,24 @@ class SqliteJournal:
         except ValueUnreadable:
             return None
         return Repeat(bytes.fromhex(seed), build=build) if seed else None
+
+    async def ask_to_cancel(self, principal: Principal, execution_id: ExecutionId) -> bool:
+        """Ask the product that runs an execution of this principal to cancel it; false if none runs (any more)."""
+        now = self._clock()
+
+        def request(connection: sqlite3.Connection) -> bool:
+            connection.execute("DELETE FROM cancel_requests WHERE asked_at < ?", (now - _ASKED_SECONDS,))
+            added = connection.execute(
+                "INSERT OR REPLACE INTO cancel_requests SELECT execution_id, ? FROM journal_executions"
+                " WHERE execution_id = ? AND principal = ? AND ended_at IS NULL",
+                (now, execution_id, principal.principal_id),
+            )
+            return added.rowcount > 0
+
+        return await self._thread.run(request)
+
+    async def is_to_be_cancelled(self, execution_id: ExecutionId) -> bool:
+        return bool(await self._thread.rows("SELECT 1 FROM cancel_requests WHERE execution_id = ?", (execution_id,)))
 
     def _raise_unwritten(self, execution_id: ExecutionId) -> None:
         if error := self._unwritten.get(execution_id):
@@ -331,7 +348,7 @@ class SqliteJournal:
         received: JsonValue = None
         known: JsonValue = None
         try:
-            arguments = self._decrypted(sealed_arguments, f"{place}/arguments")
+            arguments = self._decrypted(sealed_arguments, f"{place}/arguments") or {}
             known = self._decrypted(detail, f"{place}/detail")
         except ValueUnreadable as problem:
             unreadable = f"arguments and result can't be read: {problem}"

@@ -61,10 +61,8 @@ class ToolTable(Generic[K, V]):
         return {self._key(*key): self._decode(value, at) for value, at, *key in reversed(rows)}
 
     async def update(self, changes: Mapping[K, Callable[[V | None], V]]) -> bool:
-        """Replace each stored value by what its function returns (it gets None if there is none), all in one
-        transaction, so that another product on the same database loses nothing. False if that was not possible.
-
-        The functions run in another thread, and again after a failure."""
+        """Replace each stored value, or None, by what its function returns, in one transaction, so that other products
+        lose nothing; the functions run in another thread, and again after a failure. False if that was not possible."""
         marks = placeholders(len(self._keys.split(", ")))
 
         def replace(connection: sqlite3.Connection) -> None:

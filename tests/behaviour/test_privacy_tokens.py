@@ -16,8 +16,9 @@ import pytest
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.features.guardrails import Block, GuardedCall, GuardedResult, Guardrail, Pass
-from codemode_server.features.privacy.sqlite_tokens import SqliteTokens, TokenCipher
+from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.server_texts import TokenCipher
 
 from .person import Person
 from .product import configuration, in_memory, office, over_stdio

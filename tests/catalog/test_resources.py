@@ -8,7 +8,7 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.resources import Resource, ServerResources
-from codemode_server.catalog.tree import list_dir, read_tool
+from codemode_server.catalog.tree import Tree
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.resources import ResourceDefinition
 from codemode_server.domain.tools import Refusal, ToolDefinition, UpstreamListing, UpstreamState
@@ -89,7 +89,7 @@ class TestWhatAServerMayUnderstandByAUri:
     PRIVATE = ResourceDefinition("docs://data/private.txt", "private")
 
     def meant(self, uri: str) -> set[str]:
-        return {it.name for it in resources(self.SECRET, self.ANY, self.PRIVATE, README).meant_by(uri).resources}
+        return {it.name for it in resources(self.SECRET, self.ANY, self.PRIVATE, README).meant_by(uri)[0]}
 
     def test_is_each_template_that_gives_it_and_the_listed_resource(self) -> None:
         assert self.meant("docs://secret/7") == {"secret", "any"}
@@ -141,12 +141,12 @@ class TestWhatAServerMayUnderstandByAUri:
 
     def lines(self, path: str) -> list[str]:
         both = catalog(README, ResourceDefinition("docs://issues", "issues"))
-        return list_dir(both, path, refusal_of=self.refusal).text.split("\n")
+        return Tree(both, self.refusal).list_dir(path).text.split("\n")
 
 
 class TestFiles:
     def test_say_what_is_known_and_how_to_read_it_but_not_the_content(self) -> None:
-        text = read_tool(catalog(README), "/servers/docs/resources/readme")[0].text
+        text = Tree(catalog(README)).read_tool("/servers/docs/resources/readme")[0].text
         assert text.split("\n") == [
             "# /servers/docs/resources/readme",
             '"""URI: docs://readme',
@@ -161,7 +161,7 @@ class TestFiles:
 
     def test_can_not_be_left_by_a_path(self) -> None:
         with pytest.raises(MetaToolError):
-            read_tool(catalog(README), "/servers/docs/resources/../../../etc/passwd")
+            Tree(catalog(README)).read_tool("/servers/docs/resources/../../../etc/passwd")
 
 
 @pytest.mark.parametrize(

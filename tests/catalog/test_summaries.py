@@ -7,7 +7,7 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tool_lines import tool_line
-from codemode_server.catalog.tree import list_dir
+from codemode_server.catalog.tree import Tree
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.results import SearchResult
 from codemode_server.upstreams.listings import describe_server
@@ -34,7 +34,7 @@ def summary(description: str, title: str | None = None) -> str:
 
 def test_an_opening_that_several_tools_share_is_skipped_in_the_listing_in_search_and_in_programs() -> None:
     catalog = Catalog.build([CRM])
-    assert list_dir(catalog, "/servers/crm").text.split("\n")[1:] == [
+    assert Tree(catalog).list_dir("/servers/crm").text.split("\n")[1:] == [
         "create_deal.py  Creates a deal for a company.",
         "list_deals.py  Lists deals.",
         "merge_deals.py  Merges two deals.",
@@ -100,7 +100,7 @@ def test_a_tool_that_says_that_it_is_deprecated_is_marked_in_the_list_of_its_ser
     description: str, line: str
 ) -> None:
     listing = UpstreamListing("one", UpstreamState.READY, (ToolDefinition("f", description, effect=Effect.READS),))
-    assert list_dir(Catalog.build([listing]), "/servers/one").text.split("\n")[1:] == [f"f.py  {line}"]
+    assert Tree(Catalog.build([listing])).list_dir("/servers/one").text.split("\n")[1:] == [f"f.py  {line}"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.tree import Entry, list_dir, read_tool
+from codemode_server.catalog.tree import Entry, Tree
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 
@@ -29,7 +29,7 @@ CREATE_ISSUE = "# /servers/github/create_issue.py\n" + CATALOG.tool("github", "c
 
 class TestListing:
     def test_the_root(self) -> None:
-        assert list_dir(CATALOG, "/").text == (
+        assert Tree(CATALOG).list_dir("/").text == (
             "/ · list_dir opens these folders\n"
             "servers/  2 servers, 4 tools; a tool is a function: from servers.<server> import <tool>\n"
             "skills/  saved programs; there are none yet\n"
@@ -37,7 +37,7 @@ class TestListing:
         )
 
     def test_the_servers_with_what_is_wrong_with_those_that_are_not_there(self) -> None:
-        assert list_dir(CATALOG, "/servers").text == (
+        assert Tree(CATALOG).list_dir("/servers").text == (
             "/servers · 2 servers, 4 tools\n"
             "github/  Issues and pull requests. · 3 tools\n"
             "google_sheets/  getSheet · 1 tool · unavailable: calls fail until it is back (connection refused)"
@@ -45,7 +45,7 @@ class TestListing:
 
     @pytest.mark.parametrize("path", ["/servers/github", "servers/github/", "/github", "github", "servers.github"])
     def test_a_server_however_it_is_written(self, path: str) -> None:
-        assert list_dir(CATALOG, path).text == (
+        assert Tree(CATALOG).list_dir(path).text == (
             "/servers/github · 3 tools\n"
             "create_issue.py  Create an issue (writes)\n"
             "get_me.py  Who am I\n"
@@ -55,17 +55,17 @@ class TestListing:
     def test_a_large_server_comes_in_pages_and_each_says_where_the_next_is(self) -> None:
         tools = tuple(ToolDefinition(f"t{n:03}") for n in range(230))
         catalog = Catalog.build([UpstreamListing("big", UpstreamState.READY, tools)])
-        pages = [list_dir(catalog, f"/servers/big?page={n}") for n in (1, 2, 3)]
+        pages = [Tree(catalog).list_dir(f"/servers/big?page={n}") for n in (1, 2, 3)]
         assert [page.text.count(".py") for page in pages] == [100, 100, 30]
-        assert list_dir(catalog, "/servers/big") == pages[0]
+        assert Tree(catalog).list_dir("/servers/big") == pages[0]
         assert pages[0].text.endswith('\npage 1 of 3; next: list_dir("/servers/big?page=2")')
         assert pages[2].text.endswith("\npage 3 of 3")
         with pytest.raises(MetaToolError, match='"/servers/big" has 3 pages, no page 4'):
-            list_dir(catalog, "/servers/big?page=4")
+            Tree(catalog).list_dir("/servers/big?page=4")
 
     def test_skills_and_workspace_are_what_they_are_said_to_be(self) -> None:
         skills = [Entry("triage.py", "Sort new issues"), Entry("digest.py")]
-        assert list_dir(CATALOG, "/skills", skills=lambda: skills).text == (
+        assert Tree(CATALOG, skills=lambda: skills).list_dir("/skills").text == (
             "/skills · from skills.<name> import <name>\ndigest.py\ntriage.py  Sort new issues"
         )
         files = {
@@ -73,12 +73,13 @@ class TestListing:
             ("state",): [Entry("cursor.json", "12 bytes"), Entry("a", is_folder=True)],
         }
         assert (
-            list_dir(CATALOG, "/workspace", workspace=files.__getitem__).text == "/workspace\nreport.csv  3 kB\nstate/"
+            Tree(CATALOG, workspace=files.__getitem__).list_dir("/workspace").text
+            == "/workspace\nreport.csv  3 kB\nstate/"
         )
-        assert list_dir(CATALOG, "/workspace/state", workspace=files.__getitem__).text == (
+        assert Tree(CATALOG, workspace=files.__getitem__).list_dir("/workspace/state").text == (
             "/workspace/state\na/\ncursor.json  12 bytes"
         )
-        assert list_dir(CATALOG, "/workspace").text == "/workspace · empty"
+        assert Tree(CATALOG).list_dir("/workspace").text == "/workspace · empty"
 
     @pytest.mark.parametrize(
         ("path", "message"),
@@ -98,7 +99,7 @@ class TestListing:
     )
     def test_a_wrong_path_is_answered_with_the_right_ones(self, path: str, message: str) -> None:
         with pytest.raises(MetaToolError) as raised:
-            list_dir(CATALOG, path)
+            Tree(CATALOG).list_dir(path)
         assert str(raised.value).startswith(message)
 
 
@@ -112,7 +113,7 @@ class TestReadingWhatIsNoTool:
             asked.append((parts, for_some_lines))
             return "one\ntwo\nthree\n"
 
-        [answer] = read_tool(CATALOG, "/workspace/state/job.py:2-3", workspace=read)
+        [answer] = Tree(CATALOG, workspace_file=read).read_tool("/workspace/state/job.py:2-3")
         assert asked == [(("state", "job.py"), True)]
         assert answer.text == "# /workspace/state/job.py · lines 2-3 of 3\ntwo\nthree"
 
@@ -129,12 +130,12 @@ class TestReading:
         ],
     )
     def test_a_tool_however_it_is_written(self, path: str) -> None:
-        assert read_tool(CATALOG, path)[0].text == CREATE_ISSUE
+        assert Tree(CATALOG).read_tool(path)[0].text == CREATE_ISSUE
 
     @pytest.mark.parametrize(("lines", "first", "last"), [("5-6", 5, 6), ("5", 5, 5), ("5-", 5, 10), ("5-999", 5, 10)])
     def test_some_of_the_lines(self, lines: str, first: int, last: int) -> None:
         all_lines = CREATE_ISSUE.split("\n")[1:]
-        assert read_tool(CATALOG, f"github.create_issue:{lines}")[0].text == "\n".join(
+        assert Tree(CATALOG).read_tool(f"github.create_issue:{lines}")[0].text == "\n".join(
             [
                 f"# /servers/github/create_issue.py · lines {first}-{last} of {len(all_lines)}",
                 *all_lines[first - 1 : last],
@@ -142,7 +143,7 @@ class TestReading:
         )
 
     def test_a_tool_of_a_server_that_is_not_there_can_be_read_and_says_so(self) -> None:
-        head = read_tool(CATALOG, "google_sheets.getSheet")[0].text.split("\n")[0]
+        head = Tree(CATALOG).read_tool("google_sheets.getSheet")[0].text.split("\n")[0]
         assert head == (
             "# /servers/google_sheets/getSheet.py · unavailable: calls fail until it is back (connection refused)"
         )
@@ -165,5 +166,5 @@ class TestReading:
     )
     def test_what_is_wrong_with_a_path_is_said(self, path: str, message: str) -> None:
         with pytest.raises(MetaToolError) as raised:
-            read_tool(CATALOG, path)
+            Tree(CATALOG).read_tool(path)
         assert str(raised.value).startswith(message)

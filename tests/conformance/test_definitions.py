@@ -13,7 +13,8 @@ from codemode_server.domain.definitions import (
     MAX_ACCEPTED,
     MAX_WAITING,
     KnownDefinition,
-    listed_definitions,
+    canonical_text,
+    digest_of,
 )
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
@@ -42,7 +43,7 @@ async def take(
 ) -> dict[tuple[str, bool], str]:
     """Take a listing; gives what each tool is a change of, by name and whether it is accepted."""
     values: dict[str, Any] = {"accept_new": True, **more}
-    found = await store.take(LOCAL, server, listed_definitions(tools), at=at, **values)
+    found = await store.take(LOCAL, server, tools, at=at, **values)
     return {(it.tool, it.is_accepted): it.former for it in found}
 
 
@@ -105,8 +106,8 @@ async def test_what_is_not_known_can_t_be_accepted(store: SqliteDefinitions) -> 
 
 async def test_the_text_of_a_definition_is_read_back(store: SqliteDefinitions) -> None:
     await take(store, SEND)
-    (listed,) = listed_definitions([SEND])
-    assert store.text(LOCAL, "post", "send", listed.digest) == listed.text
+    text = canonical_text(SEND)
+    assert store.text(LOCAL, "post", "send", digest_of(text)) == text
     assert store.text(LOCAL, "post", "send", "0") == ""
 
 
@@ -114,7 +115,7 @@ async def test_principals_and_servers_are_apart(store: SqliteDefinitions) -> Non
     await take(store, SEND)
     assert await take(store, described("Send all mails."), server="other") == {("send", True): ""}
     assert store.known(SOMEBODY) == []
-    assert store.text(SOMEBODY, "post", "send", listed_definitions([SEND])[0].digest) == ""
+    assert store.text(SOMEBODY, "post", "send", digest_of(canonical_text(SEND))) == ""
 
 
 async def test_the_oldest_definitions_of_a_tool_are_forgotten(store: SqliteDefinitions) -> None:

@@ -209,11 +209,6 @@ class TestTheProcess:
 
 class TestTheCache:
     @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[SqliteVectorCache]:
-        with closing(SqliteVectorCache(tmp_path)) as made:
-            yield made
-
-    @pytest.fixture
     def asked(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """The texts that the process is asked for."""
         found: list[str] = []
@@ -226,9 +221,8 @@ class TestTheCache:
         monkeypatch.setattr(semantic._Worker, "ask", recorded)
         return found
 
-    def test_has_each_text_encoded_once_in_this_run_and_the_next(
-        self, store: SqliteVectorCache, asked: list[str]
-    ) -> None:
+    def test_has_each_text_encoded_once_in_this_run_and_the_next(self, tmp_path: Path, asked: list[str]) -> None:
+        store = SqliteVectorCache(tmp_path)
         texts = ["read a file", "write", "read a file", "", "forecast of the weather"]
         with closing(SemanticEncoder(SearchSettings(), store)) as one:
             one.load()

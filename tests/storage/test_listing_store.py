@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.features.privacy.sqlite_tokens import TokenCipher
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
-from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.storage.server_texts import ServerTexts, TokenCipher
 from codemode_server.upstreams.cache import CachedListing
 
 Open = Callable[..., ListingStore]

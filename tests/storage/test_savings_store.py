@@ -15,10 +15,10 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.savings import Exchange, ServerTokens, TokenUsage
 from codemode_server.features.savings.sqlite_savings import SqliteSavings, record_exchange
+from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
-from codemode_server.storage.upkeep import Retention, Upkeep
 
 OWNER, OTHER = Principal(PrincipalId("default")), Principal(PrincipalId("bob"))
 DAY = 86_400.0

@@ -14,10 +14,11 @@ from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import PersonalValue, TokenLimits
 from codemode_server.features.privacy import sqlite_tokens
-from codemode_server.features.privacy.sqlite_tokens import KEY_NAME, SqliteTokens, TokenCipher
+from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
+from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
-from codemode_server.storage.upkeep import Retention, Upkeep
+from codemode_server.storage.server_texts import KEY_NAME, TokenCipher
 
 ALICE, BOB = PrincipalId("alice"), PrincipalId("bob")
 ANN = PersonalValue("email", "ann@example.org", "Ann@Example.org")

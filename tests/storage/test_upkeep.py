@@ -23,9 +23,9 @@ import anyio
 import pytest
 
 from codemode_server.domain.executions import INTERRUPTED
+from codemode_server.startup.upkeep import CACHES, Retention, Upkeep
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.interrupted import Ownership
-from codemode_server.storage.upkeep import CACHES, Retention, Upkeep
 from tests.storage.journal_rows import add_call, begin_execution, end_execution
 
 ROOT = Path(__file__).parents[2]

@@ -27,7 +27,7 @@ from codemode_server.domain.calls import (
     ToolCall,
     arguments_digest,
 )
-from codemode_server.domain.definitions import canonical_text, digest_of, listed_definitions
+from codemode_server.domain.definitions import canonical_text, digest_of
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
@@ -36,13 +36,13 @@ from codemode_server.domain.savings import Exchange, ServerTokens
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
 from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
-from codemode_server.features.pages.serving import serving
-from codemode_server.features.privacy.sqlite_tokens import SqliteTokens, TokenCipher
+from codemode_server.features.pages.commands import serving
+from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
 from codemode_server.features.savings.sqlite_savings import record_exchange
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.storage.server_texts import ServerTexts, TokenCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import configuration
@@ -181,7 +181,7 @@ class State:
         store = SqliteDefinitions(database, self.thread, ServerTexts())
         for tool in (before, after):
             tool = replace(tool, digest=digest_of(canonical_text(tool)))
-            await store.take(OWN, server, listed_definitions([tool]), accept_new=True, at=1_700_000_000.0)
+            await store.take(OWN, server, [tool], accept_new=True, at=1_700_000_000.0)
         database.close()
 
     async def privacy_token(self, value: str, kind: str = "email", principal: Principal = OWN) -> str:

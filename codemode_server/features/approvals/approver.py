@@ -48,10 +48,8 @@ class ApprovalChannel(Protocol):
     """One way to the person. The command line is none of these: it answers in the store, which is looked at."""
 
     async def ask(self, calls: ExecutionCalls, approval: Approval) -> ApprovalAnswer | None:
-        """The answer, however long it takes; None if none comes this way. Cancelling this withdraws the question.
-
-        `answered_at` of the answer is filled in by the caller.
-        """
+        """The answer, without `answered_at`, however long it takes; None if none comes this way. Cancelling it
+        withdraws it."""
 
 
 logger = logging.getLogger(__name__)

@@ -7,18 +7,17 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any
 
 import anyio
 
 from codemode_server.cli.terminal import configuration, local_time, person_confirms, show
-from codemode_server.config import LoadedSettings
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId, result_of
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.features.approvals.message import commands_of, one_line, pattern_text, short_text, whole_text
-from codemode_server.records.executions import stored_records
+from codemode_server.records.executions import Records, stored_records
 
 NAME = "command"
 _SCOPES = {
@@ -55,26 +54,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded, as_json = configuration(parsed), getattr(parsed, "json", False)
+    with stored_records(configuration(parsed)) as records:
+        return anyio.run(_run, records, parsed)
+
+
+async def _run(records: Records, parsed: argparse.Namespace) -> int:
+    as_json = getattr(parsed, "json", False)
     match parsed.action:
         case "show":
-            show(anyio.run(partial(show_question, loaded, parsed.id, as_json=as_json)))
+            show(_whole(await _approval(records, parsed.id), as_json=as_json))
         case "approve" | "arrived":
-            return _approve(loaded, ApprovalId(parsed.id), _SCOPES[parsed.scope], getattr(parsed, "result", ""))
+            return await _approve(records, parsed.id, _SCOPES[parsed.scope], getattr(parsed, "result", ""))
         case "deny":
-            approval = anyio.run(_answerable_question, loaded, ApprovalId(parsed.id), False)
+            approval = await _answerable_question(records, parsed.id, is_approval=False)
             answer = ApprovalAnswer(False, reason=parsed.reason, channel=NAME, answered_at=time.time())
-            anyio.run(_answer, loaded, approval, answer)
+            await records.answer(approval.approval_id, answer)
             show(f"refused: {approval.question.title}; the program is told when it goes on")
         case _:
-            show(anyio.run(partial(list_questions, loaded, as_json=as_json)))
+            show(_list(await records.approvals(), await records.refusals(), as_json=as_json))
     return 0
 
 
-async def list_questions(loaded: LoadedSettings, *, as_json: bool) -> str:
-    with stored_records(loaded) as records:
-        approvals = await records.approvals()
-        refused = await records.refusals()
+def _list(approvals: Sequence[Approval], refused: Sequence[Approval], *, as_json: bool) -> str:
     if as_json:
         return json.dumps([_as_json(it) for it in approvals], indent=2)
     past = [f"{it.approval_id}  program {it.execution_id}  {one_line(it.question.title, 200)}" for it in refused]
@@ -90,16 +91,15 @@ async def list_questions(loaded: LoadedSettings, *, as_json: bool) -> str:
     return "\n\n".join([*blocks, how, *past])
 
 
-async def show_question(loaded: LoadedSettings, approval_id: str, *, as_json: bool) -> str:
-    approval = await _approval(loaded, ApprovalId(approval_id))
+def _whole(approval: Approval, *, as_json: bool) -> str:
     if as_json:
         return json.dumps(_as_json(approval), indent=2)
     head = f"question {approval.approval_id} of program {approval.execution_id}"
     return "\n".join([head, whole_text(_printable(approval)), _state(approval)])
 
 
-def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope, result: str) -> int:
-    approval = anyio.run(_answerable_question, loaded, approval_id, True)
+async def _approve(records: Records, approval_id: str, scope: AnswerScope, result: str) -> int:
+    approval = await _answerable_question(records, approval_id, is_approval=True)
     asked = approval.question
     scopes = "|".join(name for name, it in _SCOPES.items() if it in asked.scopes)
     how = commands_of(approval) + ("" if asked.is_unanswered else f" [--for {scopes}]")
@@ -112,35 +112,28 @@ def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope
         AnswerScope.ARRIVED: f"Go on as if it had arrived, with the result {one_line(result or 'None', 200)}?",
         AnswerScope.EXECUTION: f"Approve {one_line(asked.title, 200)} for the rest of this program?",
         AnswerScope.SESSION: f"Approve it in this session with {pattern_text(asked, 500)}?",
-        AnswerScope.ALWAYS: f"Always approve it, by `{asked.rule}` in {loaded.path}?",
+        AnswerScope.ALWAYS: f"Always approve it, by `{asked.rule}` in {records.loaded.path}?",
     }[scope]
     if not person_confirms(whole_text(approval), meaning):
         state = "the call still waits" if approval.answer is None else "it stays refused"
         show(f"nothing was answered; {state}. To answer: {how}")
         return 1
     answer = ApprovalAnswer(True, scope, channel=NAME, answered_at=time.time(), result=result_of(result))
-    anyio.run(_answer, loaded, approval, answer)
+    await records.answer(approval.approval_id, answer)
     again = "" if approval.answer is None else "; it holds when the program makes the call again, or is resumed"
     show(f"{'arrived' if scope is AnswerScope.ARRIVED else 'approved'}: {one_line(asked.title, 200)}{again}")
     return 0
 
 
-async def _answer(loaded: LoadedSettings, approval: Approval, answer: ApprovalAnswer) -> None:
-    with stored_records(loaded) as records:
-        await records.answer(approval.approval_id, answer)
-
-
-async def _answerable_question(loaded: LoadedSettings, approval_id: ApprovalId, is_approval: bool) -> Approval:
-    approval = await _approval(loaded, approval_id)
+async def _answerable_question(records: Records, approval_id: str, *, is_approval: bool) -> Approval:
+    approval = await _approval(records, approval_id)
     if not (approval.may_be_approved if is_approval else approval.is_open)(time.time()):
         raise CodemodeError(f"the question {approval_id} can't be answered any more: {_state(approval)}")
     return approval
 
 
-async def _approval(loaded: LoadedSettings, approval_id: ApprovalId) -> Approval:
-    with stored_records(loaded) as records:
-        approval = await records.approval(approval_id)
-    if approval is None:
+async def _approval(records: Records, approval_id: str) -> Approval:
+    if (approval := await records.approval(ApprovalId(approval_id))) is None:
         raise CodemodeError(
             f"there is no question {approval_id!r} (any more); `codemode-server approvals list` shows the open ones"
         )

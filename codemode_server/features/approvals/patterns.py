@@ -11,9 +11,13 @@ from codemode_server.calls.policy.names import Spellings, fits
 from codemode_server.calls.policy.rules import PermissionRules
 from codemode_server.calls.targets import CallTarget, ToolTarget
 from codemode_server.catalog.naming import Kind, name_alone
+from codemode_server.config import saving
+from codemode_server.config.loading import load_place
+from codemode_server.config.places import ConfigFile
 from codemode_server.config.settings import Settings
-from codemode_server.domain.approvals import AnswerScope, Approval
+from codemode_server.domain.approvals import AnswerScope, Approval, Question
 from codemode_server.domain.calls import Ask, ToolCall
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import JsonValue
 from codemode_server.support.redaction import MASK
 
@@ -49,8 +53,7 @@ def covers(given: Approval, other: Approval) -> bool:
 
 
 def spelling_of(call: ToolCall, target: CallTarget) -> str:
-    """Equal for calls that say the same: in another order of keys, with 1 for 1.0, another form of
-    Unicode, a default or null left out."""
+    """Equal for calls that say the same: in another order of keys, with 1 for 1.0, with a default or null left out."""
     schema = target.tool.definition.input_schema if isinstance(target, ToolTarget) else {}
     return json.dumps([call.server, call.tool, _plain(call.arguments, schema)], sort_keys=True, default=str)
 
@@ -109,3 +112,15 @@ def always_rule(settings: Settings, target: CallTarget, ask: Ask) -> str | None:
     if _SPECIAL & {*server, *tool} or not tool.isprintable() or not is_servers_own or len(fitting) != 1:
         return None
     return f"- allow: {server}/{tool}"
+
+
+def write_rule(place: ConfigFile, question: Question) -> None:
+    """Allow this tool, and nothing else, where the question's rule asks. Blocks. Raises `CodemodeError`."""
+    with saving.locked(place) as file:
+        index = PermissionRules(load_place(place).settings.permissions).place_before_asking(question.reason)
+        if question.rule is None or index is None:
+            raise CodemodeError(
+                f"{place.path} has other rules than when the question was asked; add the rule by hand: {question.rule}"
+            )
+        file.text.insert_rule(index, {"allow": f"{question.server}/{question.tool}"})
+        file.save()

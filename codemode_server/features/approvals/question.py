@@ -16,15 +16,16 @@ from codemode_server.calls.execution_calls import CallReport, ExecutionCalls
 from codemode_server.calls.targets import CallTarget, ToolTarget, title_of
 from codemode_server.catalog.nearest_names import is_reading_name, object_words
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain import definitions
 from codemode_server.domain.approvals import ProgramTexts, Question
 from codemode_server.domain.calls import Ask, ToolCall
-from codemode_server.domain.definitions import canonical_text, digest_of
+from codemode_server.domain.definitions import digest_of
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
 from codemode_server.executions.preflight.reading import Reading, read
 from codemode_server.features.approvals.message import MAX_PATTERN_CHARACTERS, pattern_text, value_text
 from codemode_server.features.approvals.patterns import always_rule, default_pattern
-from codemode_server.support.text import escaped, first_lines
+from codemode_server.support.text import first_lines, one_line
 
 MAX_LINES = 4
 MAX_READS = 2
@@ -101,8 +102,7 @@ def question_of(
     done: tuple[str, ...],
     has_session: bool,
 ) -> Question:
-    """The question. `texts` are those of the program; `done` what it has done; `has_session`: there
-    will be further programs of the same session. May be called in a thread."""
+    """The question, built in any thread. `texts` are those of the program; `has_session`: more programs may follow."""
     redactor = config.redactor
     arguments = _Folding().arguments(redactor.value(call.arguments))
     names = target.server.name, target.name
@@ -145,11 +145,9 @@ def reads_of(arguments: Mapping[str, JsonValue], target: CallTarget) -> list[str
 
 
 def definition_digest(target: CallTarget) -> str:
-    """Digest of the tool's definition, which is approved with the arguments. Other targets, such as a resource, are
-    approved one by one."""
+    """Digest of the tool's definition, approved with the arguments; other targets are approved one by one."""
     if isinstance(target, ToolTarget):
-        it = target.tool.definition
-        return it.digest or digest_of(canonical_text(it))
+        return definitions.definition_digest(target.tool.definition)
     return digest_of(repr(target.spellings))
 
 
@@ -168,8 +166,7 @@ def _report_line(report: CallReport) -> str:
 
 
 def _line(text: str) -> str:
-    line = escaped(text[: _MAX_LINE + 1])
-    return line if len(line) <= _MAX_LINE else line[: _MAX_LINE - 1] + "…"
+    return one_line(text, _MAX_LINE)
 
 
 class _Folding:

@@ -19,7 +19,7 @@ from codemode_server.domain.calls import CallKey
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import Effect
-from codemode_server.storage.database import Database, placeholders
+from codemode_server.storage.database import placeholders
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.support.json_values import json_bytes
@@ -210,35 +210,3 @@ def _to_answer(answer: ApprovalAnswer) -> bytes:
 def _from_answer(data: bytes) -> ApprovalAnswer:
     fields: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
     return ApprovalAnswer(**{**fields, "scope": AnswerScope(fields["scope"])})
-
-
-_HELD_SECONDS = 86_400.0
-
-
-class SqliteCancelRequests:
-    """Requests to cancel an execution: the pages ask, and the product that runs it looks for them."""
-
-    def __init__(self, database: Database, thread: DatabaseThread) -> None:
-        """`database` reads, `thread` writes."""
-        self._database = database
-        self._thread = thread
-
-    def is_requested(self, execution_id: ExecutionId) -> bool:
-        with self._database.use() as connection:
-            row = connection.execute("SELECT 1 FROM cancel_requests WHERE execution_id = ?", (execution_id,)).fetchone()
-        return row is not None
-
-    async def request(self, principal: Principal, execution_id: ExecutionId, at: float) -> bool:
-        """Ask to cancel an execution of this principal; whether there is one that has not ended. Raises as the journal
-        does."""
-
-        def request(connection: sqlite3.Connection) -> bool:
-            connection.execute("DELETE FROM cancel_requests WHERE asked_at < ?", (at - _HELD_SECONDS,))
-            added = connection.execute(
-                "INSERT OR REPLACE INTO cancel_requests SELECT execution_id, ? FROM journal_executions"
-                " WHERE execution_id = ? AND principal = ? AND ended_at IS NULL",
-                (at, execution_id, principal.principal_id),
-            )
-            return added.rowcount > 0
-
-        return await self._thread.run(request)

@@ -11,11 +11,13 @@ from codemode_server.domain.definitions import (
     MAX_TEXT_BYTES,
     MAX_WAITING,
     KnownDefinition,
-    ListedDefinition,
     by_tool,
+    canonical_text,
+    definition_digest,
     new_definitions,
 )
 from codemode_server.domain.principals import Principal
+from codemode_server.domain.tools import ToolDefinition
 from codemode_server.storage.database import Database, placeholders
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.server_texts import ServerTexts
@@ -33,8 +35,7 @@ class SqliteDefinitions:
         self._texts = texts
 
     def delete_plain(self) -> None:
-        """Delete the texts that are stored without encryption of servers that are protected now: a definition is then
-        known by its digest alone."""
+        """Delete plain texts of servers that are protected now: a definition is then known by its digest alone."""
         self._thread.post(self._delete_plain, "tool definitions of protected servers can't be deleted")
 
     def known(self, principal: Principal, server: str | None = None) -> list[KnownDefinition]:
@@ -53,20 +54,19 @@ class SqliteDefinitions:
         return self._texts.opened(server, row[0], place) if row else ""
 
     async def take(
-        self, principal: Principal, server: str, listed: Sequence[ListedDefinition], *, accept_new: bool, at: float
+        self, principal: Principal, server: str, listed: Sequence[ToolDefinition], *, accept_new: bool, at: float
     ) -> list[KnownDefinition]:
-        """Add what `new_definitions` says of a listing; returns what is known of the server then.
-
-        Products that take listings of one server at once see each other's: only one of them is the first.
-        """
+        """Add what `new_definitions` says of a listing; returns what is known of the server then. Of products that take
+        listings of one server at once, only one is the first."""
 
         def take(connection: sqlite3.Connection) -> list[KnownDefinition]:
             known = by_tool(_known(connection, principal, server))
             new = new_definitions(server, known, listed, accept_new=accept_new, at=at)
-            texts = {(it.tool, it.digest): it.text for it in listed}
+            by_key = {(it.name, definition_digest(it)): it for it in listed} if new else {}
             for it in new:
                 place = _place(principal.principal_id, server, it.tool, it.digest)
-                _insert(connection, principal, it, self._texts.sealed(server, texts[it.tool, it.digest], place))
+                text = canonical_text(by_key[it.tool, it.digest])
+                _insert(connection, principal, it, self._texts.sealed(server, text, place))
             for tool in {it.tool for it in new} & known.keys():
                 _forget_oldest(connection, principal, server, tool)
             return _known(connection, principal, server)

@@ -18,18 +18,13 @@ from codemode_server.domain.calls import Deny
 from codemode_server.domain.definitions import (
     KnownDefinition,
     KnownTools,
-    ListedDefinition,
     by_tool,
-    fields_of,
-    listed_definitions,
     new_definitions,
 )
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.features.changed_tools.definition_changes import change_between
-from codemode_server.support.off_loop import run_sized
 from codemode_server.support.text import one_line
 
 if TYPE_CHECKING:
@@ -37,8 +32,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_MANY_TOOLS = 100
-"""More are compared in a thread."""
 _MAX_NAME_CHARACTERS = 1_000
 REVIEW = "codemode-server tools review"
 
@@ -62,23 +55,22 @@ class ToolDefinitions:
             self._known[server] = by_tool(it for it in known if it.server == server)
 
     async def take(self, server: str, tools: Sequence[ToolDefinition]) -> list[KnownDefinition]:
-        """Take a listing of a server, by its raw name, that is about to be published; returns the definitions that wait
-        for a review since then."""
+        """Take a listing of a server that is about to be published; returns the definitions that wait for a review
+        since."""
         known = self._known.get(server, {})
         accept_new = self._config.settings.permissions.new_tools == "allow"
         if all(it.digest in known.get(it.name, {}) for it in tools) and not (accept_new and _has_new(known)):
             return []
-        listed = await run_sized(len(tools) > _MANY_TOOLS, listed_definitions, tools)
         try:
-            found = await self._store.take(self.principal, server, listed, accept_new=accept_new, at=self._clock())
+            found = await self._store.take(self.principal, server, tools, accept_new=accept_new, at=self._clock())
         except JournalUnavailable as error:
             logger.warning("the tools of %s can't be compared with those of other products: %s", server, error)
-            found = self._judged(server, known, listed, accept_new=accept_new)
+            found = self._judged(server, known, tools, accept_new=accept_new)
         self._known[server] = by_tool(found)
         return [it for it in found if not it.is_accepted and it.digest not in known.get(it.tool, {})]
 
     def _judged(
-        self, server: str, known: KnownTools, listed: Sequence[ListedDefinition], *, accept_new: bool
+        self, server: str, known: KnownTools, listed: Sequence[ToolDefinition], *, accept_new: bool
     ) -> list[KnownDefinition]:
         new = new_definitions(server, known, listed, accept_new=accept_new, at=self._clock())
         earlier = {(it.tool, it.digest): it for its in known.values() for it in its.values()}
@@ -106,21 +98,6 @@ class ToolDefinitions:
             logger.warning("the accepted tools of %s can't be read: %s", server, error)
         else:
             self._known[server] = {**self._known.get(server, {}), **stored}
-
-
-def change_of(
-    store: SqliteDefinitions, it: KnownDefinition, known: KnownTools, principal: Principal
-) -> tuple[str, ...]:
-    """Difference between a definition and the one that was accepted last. Raises `JournalUnavailable` if the store
-    can't be read."""
-    base = _accepted_before(it, known)
-    before = store.text(principal, base.server, base.tool, base.digest) if base is not None else ""
-    return change_between(fields_of(before), fields_of(store.text(principal, it.server, it.tool, it.digest)))
-
-
-def _accepted_before(it: KnownDefinition, known: KnownTools) -> KnownDefinition | None:
-    accepted = [one for one in known.get(it.former, {}).values() if one.is_accepted and one.digest != it.digest]
-    return max(accepted, key=lambda one: one.accepted_at or 0.0, default=None)
 
 
 def is_hidden(it: KnownDefinition, permissions: PermissionSettings) -> bool:

@@ -6,27 +6,38 @@ digests: one that is listed meanwhile still waits, and one that is not listed an
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import json
+import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import anyio.to_thread
 
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
-from codemode_server.domain.definitions import SERVER, KnownDefinition, by_tool, server_definition, waiting
+from codemode_server.domain.definitions import (
+    SERVER,
+    KnownDefinition,
+    KnownTools,
+    by_tool,
+    fields_of,
+    server_definition,
+    waiting,
+)
 from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
-from codemode_server.features.changed_tools.tool_definitions import change_of, is_hidden, kind_of, review_event
-from codemode_server.features.privacy.sqlite_tokens import TokenCipher
+from codemode_server.features.changed_tools.tool_definitions import is_hidden, kind_of, review_event
 from codemode_server.startup.stores import state_folder
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
-from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.storage.server_texts import ServerTexts, TokenCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.support.text import one_line
+from codemode_server.support.text import escaped, first_lines, one_line
 from codemode_server.upstreams.cache import fingerprint
 
 MAX_NAME_CHARACTERS = 200
@@ -73,11 +84,20 @@ class StoredTools:
         return [
             WaitingTool(
                 it,
-                change_of(self._store, it, tools[it.server], self._principal),
+                self._change(it, tools[it.server]),
                 _until_then(it, is_hidden=is_hidden(it, self._settings.permissions)),
             )
             for it in sorted(self._offered(waiting(found)), key=lambda it: (it.server, it.tool, it.seen_at))
         ]
+
+    def _change(self, it: KnownDefinition, known: KnownTools) -> tuple[str, ...]:
+        """Difference between a definition and the one that was accepted last."""
+        accepted = [one for one in known.get(it.former, {}).values() if one.is_accepted and one.digest != it.digest]
+        before = max(accepted, key=lambda one: one.accepted_at or 0.0, default=None)
+        return change_between(*(fields_of(self._text(one)) for one in (before, it)))
+
+    def _text(self, it: KnownDefinition | None) -> str:
+        return self._store.text(self._principal, it.server, it.tool, it.digest) if it else ""
 
     async def accept(self, shown: Sequence[WaitingTool]) -> list[WaitingTool]:
         """Accept those of these that are still offered, and record it; returns them."""
@@ -121,3 +141,59 @@ def _until_then(it: KnownDefinition, *, is_hidden: bool) -> str:
     if not is_hidden:
         return "calls are not held back"
     return "hidden" if it.tool == SERVER else "hidden, calls are refused"
+
+
+_PARTS = {
+    "name": "name",
+    "title": "title",
+    "description": "description",
+    "inputSchema": "parameters",
+    "outputSchema": "result",
+    "effect": "effect",
+    "closedWorld": "claim to deal with nothing outside of its server",
+}
+_MAX_COMPARED_LINES = 1_000
+"""Longer texts are shown as removed and added, since comparing takes the square of the time."""
+_MAX_LINE_CHARACTERS = 160
+MAX_LINES = 400
+
+
+def shortened(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The first lines of a difference, and how many more there are."""
+    return tuple(first_lines(lines, MAX_LINES, "… and {:,} more lines"))
+
+
+def change_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """The difference of two canonical definitions as a unified diff, without limit of length; of an empty one nothing
+    is known, so all of the other is shown."""
+    changed = [part for part in _PARTS if before.get(part) != after.get(part)] if before else []
+    return tuple(line for part in changed or _PARTS for line in _diff(part, before.get(part), after.get(part)))
+
+
+def _diff(part: str, before: Any, after: Any) -> Iterator[str]:
+    old, new = _lines(before), _lines(after)
+    if old == new:
+        return
+    yield f"@@ {_PARTS[part]} @@"
+    if len(old) + len(new) <= _MAX_COMPARED_LINES:
+        yield from list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
+        return
+    start = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
+    yield from (f"-{line}" for line in old[start:])
+    yield from (f"+{line}" for line in new[start:])
+
+
+def _lines(value: Any) -> list[str]:
+    """A text by sentences, anything else as indented JSON; each line is escaped and of bounded length."""
+    if value is None or value == "":
+        return []
+    if isinstance(value, str):
+        found = re.split(r"(?<=[.!?:;]) ", value)
+    else:
+        found = json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True).split("\n")
+    return [piece for line in found for piece in _pieces(escaped(line))]
+
+
+def _pieces(line: str) -> Iterator[str]:
+    for start in range(0, len(line) or 1, _MAX_LINE_CHARACTERS):
+        yield line[start : start + _MAX_LINE_CHARACTERS]

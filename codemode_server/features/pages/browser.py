@@ -24,8 +24,8 @@ class Browser:
         self._folder: Path | None = None
 
     def open(self, address: str) -> bool:
-        """Open a private page that leads there: every user of this machine can read the browser's command line.
-        Returns whether there is a browser."""
+        """Open a private page that leads there, since all users can read the browser's command line; false without a
+        browser."""
         import webbrowser
 
         if not _has_display():

@@ -1,9 +1,12 @@
 """The `ui` command: serves local pages until it is interrupted, and opens them in a browser. Whoever has the address
-can approve calls, so it never goes to the command's output, which a model that runs commands would read."""
+can approve calls, so it never goes to the command's output, which a model that runs commands would read. The pages
+start no server and no program."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
 
 import anyio
 import anyio.to_thread
@@ -11,8 +14,13 @@ import anyio.to_thread
 from codemode_server.cli.terminal import configuration, require_terminal, show_person
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
+from codemode_server.features.pages import server
 from codemode_server.features.pages.browser import Browser
-from codemode_server.features.pages.serving import serving
+from codemode_server.features.pages.record_pages import RecordPages
+from codemode_server.features.pages.server_pages import ServerPages
+from codemode_server.features.pages.site import ENTRANCE, Site
+from codemode_server.features.privacy.token_reveals import TokenReveals
+from codemode_server.records.executions import Records
 
 LINE = "This address opens the pages once, in one browser; do not pass it on. Ctrl+C ends them."
 
@@ -33,6 +41,18 @@ def run(parsed: argparse.Namespace) -> int:
     if problem is not None:
         raise CodemodeError(f"the pages can't be served: {problem}") from problem
     return 0
+
+
+@asynccontextmanager
+async def serving(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
+    """Serve the pages until this is left; gives the address that admits one browser. Raises `OSError`: the port is
+    taken; `JournalUnavailable`: the record can't be used."""
+    with closing(Records(loaded)) as records:
+        site = Site(records)
+        RecordPages(site, records, TokenReveals(loaded, records.thread))
+        ServerPages(site, records)
+        async with server.serving(site.app, port=port) as origin:
+            yield f"{origin}{ENTRANCE}{site.code}"
 
 
 async def _open(loaded: LoadedSettings, port: int, with_browser: bool) -> None:

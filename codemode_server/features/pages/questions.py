@@ -107,8 +107,7 @@ class OpenPage:
 
 @asynccontextmanager
 async def serving(question: Question) -> AsyncGenerator[OpenPage]:
-    """The page of a question on a free port of the loopback interface, until this is left. Raises `OSError`: there is
-    no free port."""
+    """The page of a question on a free port of the loopback interface. Raises `OSError`: there is none."""
     path = f"/approvals/{secrets.token_urlsafe(32)}"
     opened = OpenPage("", question)
     routes = [Route(path, opened.respond, methods=["GET", "POST"])]

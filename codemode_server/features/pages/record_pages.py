@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -18,22 +19,30 @@ from codemode_server.calls.policy.rules import PermissionRules
 from codemode_server.catalog.naming import Kind, name_alone
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.executions import CallRecord, ExecutionStatus
 from codemode_server.domain.history import HistoryQuery
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.savings import METHOD, TokenUsage
 from codemode_server.features.approvals.question import line_numbers
 from codemode_server.features.pages.questions import answer_of, question_html, texts_of
 from codemode_server.features.pages.site import Site
-from codemode_server.features.pages.waterfall import Bar, waterfall
+from codemode_server.features.pages.waterfall import waterfall
 from codemode_server.features.privacy.token_reveals import TokenReveals
-from codemode_server.records.executions import ExecutionDetail, Records
+from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools, arguments_of
 from codemode_server.storage.sqlite_history import MAX_COUNTED_ROWS
+from codemode_server.support.tokens import estimate_tokens
 
 UNFINISHED = frozenset({ExecutionStatus.QUEUED, ExecutionStatus.RUNNING, ExecutionStatus.WAITING})
 _MAX_PARAMETER_CHARACTERS = 4_000
 _MAX_SEARCH_CHARACTERS = 200
+_MAX_CALLS = 500
+"""Calls of an execution on one page."""
+_NOTES = {
+    "all": "",
+    "shapes": "The configuration lets only shapes of values be shown; `state.payloads: all` shows the values.",
+    "none": "The configuration lets no values be shown; `state.payloads: all` shows them.",
+}
 _PERIODS = (7, 30, 90)
 """Days for which savings are shown."""
 _DAY_SECONDS = 86_400.0
@@ -82,27 +91,56 @@ class RecordPages:
         )
 
     async def _execution(self, request: Request) -> Response:
-        name, after = request.path_params["name"], request.query_params.get("after", "0")
-        detail = await self._records.detail(ExecutionId(name), after=int(after[:9]) if after.isdecimal() else 0)
-        if detail is None:
+        name, given = ExecutionId(request.path_params["name"]), request.query_params.get("after", "0")
+        after, records = int(given[:9]) if given.isdecimal() else 0, self._records
+        found = await records.find(name, after=after, limit=_MAX_CALLS + 1, with_values=False)
+        if found is None:
             return self._site.message(404, "Not recorded", f"No execution {name} of yours is recorded (any more).")
-        bars = _bars(detail)
+        record, calls, code = found
+        record = replace(record, error=records.masked(record.error), description=records.masked(record.description))
+        waits, retries = await records.history.waits_and_retries(records.principal, name)
+        is_code_whole = not records.hides_arguments and bool(record.code)
+        lines = _lines(record.code or "", calls[:_MAX_CALLS]) if is_code_whole else {}
+        ended = record.ended_at if record.ended_at is not None else time.time()
+        bars = waterfall(calls[:_MAX_CALLS], waits, retries, lines, began=record.started_at, ended=ended)
         marks: dict[int, list[int]] = {}
         for bar in bars:
             for line in bar.lines:
-                marks.setdefault(line, []).append(bar.call.seq)
-        is_running = detail.record.status in UNFINISHED
-        known = await self._known_tokens(detail.record.code, detail.record.description, detail.record.error)
-        values = {"found": detail, "bars": bars, "marks": marks, "known": known}
-        return await self._site.page("execution", "executions", request, is_live=is_running, **values)
+                marks.setdefault(line, []).append(bar.call.call.seq)
+        return await self._site.page(
+            "execution",
+            "executions",
+            request,
+            is_live=record.status in UNFINISHED,
+            record=record,
+            is_code_whole=is_code_whole,
+            code_tokens=estimate_tokens(code) if code else None,
+            can_run_again=bool(code),
+            usage=await records.savings.execution(records.principal, name),
+            bars=bars,
+            marks=marks,
+            more_after=calls[_MAX_CALLS - 1].call.seq if len(calls) > _MAX_CALLS else None,
+            known=await self._known_tokens(record.code, record.description, record.error),
+        )
 
     async def _call(self, request: Request) -> Response:
-        execution_id = ExecutionId(request.path_params["name"])
-        call = await self._records.call(execution_id, min(request.path_params["seq"], 2**31))
-        if call is None:
+        execution_id, records = ExecutionId(request.path_params["name"]), self._records
+        made = await records.call(execution_id, min(request.path_params["seq"], 2**31))
+        if made is None:
             return self._site.message(404, "Not recorded", "The journal has no such call of yours (any more).")
-        known = await self._known_tokens(call.arguments, call.result, call.error)
-        return await self._site.page("call", "executions", found=call, execution_id=execution_id, known=known)
+        arguments, result = await anyio.to_thread.run_sync(records.values, made)
+        error = records.masked(made.outcome.error) if made.outcome and not records.hides_arguments else None
+        return await self._site.page(
+            "call",
+            "executions",
+            execution_id=execution_id,
+            made=made,
+            arguments=arguments,
+            result=result,
+            error=error,
+            note=" ".join(filter(None, [made.unreadable, _NOTES[records.config.payloads]])),
+            known=await self._known_tokens(arguments, result, error),
+        )
 
     async def _cancel(self, request: Request, _: Mapping[str, str]) -> Response:
         name = request.path_params["name"]
@@ -118,11 +156,11 @@ class RecordPages:
         if approval is None or not approval.may_be_approved(time.time()):
             gone = "This question has its answer, or its program has ended."
             return self._site.message(404, "Nothing to answer", gone)
-        base = self._site.admission.base
+        base = self._site.base
         body = question_html(
             approval.question,
             f"{base}/approvals/{approval.approval_id}",
-            token=self._site.admission.form_token,
+            token=self._site.form_token,
             known=await self._known_tokens(texts_of(approval.question)),
             base=base,
         )
@@ -210,14 +248,12 @@ class RecordPages:
         )
 
 
-def _bars(detail: ExecutionDetail) -> list[Bar]:
-    record = detail.record
-    tools = {(it.server, it.tool) for it in detail.calls}
+def _lines(code: str, calls: Sequence[CallRecord]) -> dict[tuple[str, str], list[int]]:
+    """The lines of the program that may call each raw server and tool."""
+    tools = {(it.call.server, it.call.tool) for it in calls}
     names = {it: (name_alone(it[0], Kind.SERVER), name_alone(it[1], Kind.TOOL)) for it in tools}
-    numbers = line_numbers(record.code or "", set(names.values())) if detail.is_code_whole else {}
-    lines = {raw: numbers.get(name, []) for raw, name in names.items()}
-    ended = record.ended_at if record.ended_at is not None else time.time()
-    return waterfall(detail.calls, detail.waits, detail.retries, lines, began=record.started_at, ended=ended)
+    numbers = line_numbers(code, set(names.values()))
+    return {raw: numbers.get(name, []) for raw, name in names.items()}
 
 
 def _query(given: Mapping[str, str]) -> HistoryQuery:

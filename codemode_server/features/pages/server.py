@@ -70,8 +70,7 @@ def with_headers(send: Send, headers: Mapping[str, str]) -> Send:
 
 @asynccontextmanager
 async def serving(app: ASGIApp, *, port: int = 0) -> AsyncGenerator[str]:
-    """A listener for the app, until this is left; gives its origin. Port 0 takes a free one. Raises `OSError`: the port
-    is taken, or there is no free one."""
+    """A listener for the app; gives its origin. Port 0 takes a free one. Raises `OSError`: the port is taken."""
     # Without the protocol, asyncio leaves Nagle's algorithm on, and each page waits 40 ms for an acknowledgement.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind((_ADDRESS, port))

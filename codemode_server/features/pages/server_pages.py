@@ -21,13 +21,13 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.saving import switch_servers
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import definition_text
-from codemode_server.features.changed_tools.definition_changes import shortened
 from codemode_server.features.changed_tools.tool_definitions import REVIEW
 from codemode_server.features.changed_tools.tool_reviews import (
     StoredTools,
     WaitingTool,
     accepted_text,
     digest_of_review,
+    shortened,
 )
 from codemode_server.features.pages.site import Site
 from codemode_server.records.executions import Records

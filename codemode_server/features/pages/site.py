@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hmac
 import secrets
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -31,16 +30,20 @@ Respond = Callable[[Request], Awaitable[Response]]
 RespondToForm = Callable[[Request, Mapping[str, str]], Awaitable[Response]]
 
 
-class Admission:
-    """The one browser that may see the pages: it brings the code of the address, which works once. Made anew for each
-    start.
+def _equal(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
 
-    The browser gets a cookie, and the pages are at a path that nobody can guess. Cookies are sent to every port of an
-    address, so that another server on the same one would get one for `/`; it does not get one for a path that it does
-    not know. And the path alone, from a browser's history for instance, opens nothing.
+
+class Site:
+    """Admits one browser, and has what all pages need.
+
+    The browser brings the code of the address, which works once, and gets a cookie. The pages are at a path that nobody
+    can guess: cookies are sent to every port of an address, so that another server on the same one would get one for
+    `/`. And the path alone, from a browser's history for instance, opens nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, records: Records) -> None:
+        self._records = records
         self.code = secrets.token_urlsafe(_BYTES)
         """Admits the first browser that brings it."""
         self._cookie: str | None = None
@@ -48,34 +51,6 @@ class Admission:
         """The path of the pages, without a slash at its end."""
         self.form_token = secrets.token_urlsafe(_BYTES)
         """Every form has to send it."""
-
-    def admit(self, code: str, response: Response) -> bool:
-        """Give the cookie to the browser that gets this response; false if the code is wrong or was used."""
-        if self._cookie is not None or not _equal(code, self.code):
-            return False
-        self._cookie = secrets.token_urlsafe(_BYTES)
-        response.set_cookie(_COOKIE, self._cookie, path=self.base, httponly=True, samesite="strict")
-        return True
-
-    def is_admitted(self, request: Request) -> bool:
-        """True if the request comes from the browser that was admitted."""
-        return self._cookie is not None and _equal(request.cookies.get(_COOKIE, ""), self._cookie)
-
-    def is_own_form(self, token: str) -> bool:
-        """True if a form was on one of these pages."""
-        return _equal(token, self.form_token)
-
-
-def _equal(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
-
-
-class Site:
-    """Admits browsers, and has what all pages need."""
-
-    def __init__(self, records: Records, admission: Admission) -> None:
-        self._records = records
-        self.admission = admission
         self._routes: list[Route] = []
 
     @property
@@ -87,20 +62,13 @@ class Site:
         self._pages = Router(self._routes, redirect_slashes=False, default=nothing)
         routes = [
             Route(f"{ENTRANCE}{{code}}", self._enter, methods=["GET"]),
-            Mount(self.admission.base, app=self._admitted),
+            Mount(self.base, app=self._admitted),
         ]
         return Router(routes, redirect_slashes=False, default=_default(_not_admitted))
 
     def get(self, path: str, respond: Respond) -> None:
         """Add a page."""
-
-        async def shown(request: Request) -> Response:
-            try:
-                return await respond(request)
-            except CodemodeError as error:
-                return self.message(409, "That did not work", str(error))
-
-        self._routes.append(Route(f"/{path}", shown, methods=["GET"]))
+        self._add(path, "GET", respond)
 
     def post(self, path: str, respond: RespondToForm) -> None:
         """Add the answer to a form."""
@@ -108,53 +76,62 @@ class Site:
         async def posted(request: Request) -> Response:
             form = await server.form_of(request)
             is_own = server.is_from_own_page(request)
-            if form is None or not is_own or not self.admission.is_own_form(form.get("token", "")):
+            if form is None or not is_own or not _equal(form.get("token", ""), self.form_token):
                 return self.message(403, "Refused", "The form came from another page.")
+            return await respond(request, form)
+
+        self._add(path, "POST", posted)
+
+    def _add(self, path: str, method: str, respond: Respond) -> None:
+        async def answered(request: Request) -> Response:
             try:
-                return await respond(request, form)
+                return await respond(request)
             except CodemodeError as error:
                 return self.message(409, "That did not work", str(error))
 
-        self._routes.append(Route(f"/{path}", posted, methods=["POST"]))
+        self._routes.append(Route(f"/{path}", answered, methods=[method]))
 
     async def page(
         self, template: str, section: str, request: Request | None = None, *, is_live: bool = False, **values: Any
     ) -> Response:
         """A page of a template, with the navigation."""
-        questions = await self._records.history.open_questions(self._records.principal, time.time())
+        questions = await self._records.approvals()
         is_paused = request is not None and request.query_params.get("live") == "off"
         return page(
             template,
-            base=self.admission.base,
+            base=self.base,
             section=section,
-            token=self.admission.form_token,
+            token=self.form_token,
             waiting=len(questions),
-            asked=dict(reversed(questions)),
+            asked={it.execution_id: it.approval_id for it in reversed(questions)},
             can_be_live=is_live,
             is_live=is_live and not is_paused,
             **values,
         )
 
     def message(self, status: int, title: str, text: str) -> Response:
-        return bare_page(title, text, status=status, base=self.admission.base)
+        return bare_page(title, text, status=status, base=self.base)
 
     def redirect(self, path: str) -> Response:
-        return RedirectResponse(f"{self.admission.base}/{path}", status_code=303)
+        return RedirectResponse(f"{self.base}/{path}", status_code=303)
 
     async def _enter(self, request: Request) -> Response:
         # A redirect would not carry the cookie, since the browser came from another site.
-        response: Response = page("entered", base=self.admission.base)
-        if request.method == "HEAD" or not self.admission.admit(request.path_params["code"], response):
+        is_right = self._cookie is None and _equal(request.path_params["code"], self.code)
+        if request.method == "HEAD" or not is_right:
             return _not_admitted(request)
+        self._cookie = secrets.token_urlsafe(_BYTES)
+        response: Response = page("entered", base=self.base)
+        response.set_cookie(_COOKIE, self._cookie, path=self.base, httponly=True, samesite="strict")
         return response
 
     async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
-        if not self.admission.is_admitted(request):
+        if self._cookie is None or not _equal(request.cookies.get(_COOKIE, ""), self._cookie):
             await _not_admitted(request)(scope, receive, send)
             return
         # For admitted browsers only: it names the path of the pages, which no one else may know.
-        base = f"http://{request.headers['host']}{self.admission.base}"
+        base = f"http://{request.headers['host']}{self.base}"
         sources = f"style-src {base}/page.css; script-src {base}/live.js; connect-src {base}/"
         await self._pages(scope, receive, server.with_headers(send, {server.POLICY: sources}))
 

@@ -6,7 +6,8 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codemode_server.domain.history import ApprovalWait, CallRetry, CallSummary
+from codemode_server.domain.executions import CallRecord
+from codemode_server.domain.history import ApprovalWait, CallRetry
 
 WIDTH = 1_000
 """The time line, from the first to the last moment."""
@@ -29,7 +30,7 @@ class Mark:
 class Bar:
     """One call. Places are parts of `WIDTH`."""
 
-    call: CallSummary
+    call: CallRecord
     depth: int
     """How many earlier calls were still under way when it began, at most `MAX_DEPTH`."""
     left: float
@@ -43,7 +44,7 @@ class Bar:
 
 
 def waterfall(
-    calls: Sequence[CallSummary],
+    calls: Sequence[CallRecord],
     waits: Mapping[int, ApprovalWait],
     retries: Mapping[int, Sequence[CallRetry]],
     lines: Mapping[tuple[str, str], Sequence[int]],
@@ -52,7 +53,7 @@ def waterfall(
     ended: float,
 ) -> list[Bar]:
     """The calls in the order of their numbers. `lines`: of each raw server and tool. `ended`: now, while it runs."""
-    starts = [*(it.started_at for it in calls), *(waits[it.seq].asked_at for it in calls if it.seq in waits)]
+    starts = [*(it.started_at for it in calls), *(waits[it.call.seq].asked_at for it in calls if it.call.seq in waits)]
     began = min([began, *starts])
     ends = [_end(it, ended) for it in calls]
     span = max([ended, *ends]) - began or 1.0
@@ -65,7 +66,7 @@ def waterfall(
         heapq.heappush(under_way, end)
         left, width = _place(call.started_at, end, began, span)
         wait = None
-        if (asked := waits.get(call.seq)) is not None:
+        if (asked := waits.get(call.call.seq)) is not None:
             until = asked.answered_at if asked.answered_at is not None else ended
             place = _place(asked.asked_at, until, began, span)
             wait = Mark(*place, (until - asked.asked_at) * 1_000, asked.answer)
@@ -76,25 +77,25 @@ def waterfall(
                 left,
                 width,
                 (call.started_at - began) * 1_000,
-                tuple(lines.get((call.server, call.tool), ())),
+                tuple(lines.get((call.call.server, call.call.tool), ())),
                 wait,
-                tuple(_tick(it, call, began, span) for it in retries.get(call.seq, ())),
+                tuple(_tick(it, call, began, span) for it in retries.get(call.call.seq, ())),
             )
         )
     return bars
 
 
-def _tick(retry: CallRetry, call: CallSummary, began: float, span: float) -> Mark:
+def _tick(retry: CallRetry, call: CallRecord, began: float, span: float) -> Mark:
     after_ms = retry.after_ms(call.started_at)
     at = call.started_at + after_ms / 1_000
     return Mark(*_place(at, at, began, span), after_ms, retry.reason.words)
 
 
-def _end(call: CallSummary, now: float) -> float:
+def _end(call: CallRecord, now: float) -> float:
     if call.ended_at is not None:
         return max(call.ended_at, call.started_at)
-    if call.milliseconds is not None:
-        return call.started_at + call.milliseconds / 1_000
+    if call.outcome is not None:
+        return call.started_at + call.outcome.milliseconds / 1_000
     return max(now, call.started_at)
 
 

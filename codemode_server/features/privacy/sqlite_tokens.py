@@ -12,17 +12,16 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from codemode_server.domain.errors import JournalUnavailable, TokensFull
+from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, PersonalValue, TokenChanges, TokenLimits, label_of
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.server_texts import TokenCipher
 from codemode_server.support.off_loop import run_sized
-from codemode_server.support.private_cipher import PrivateCipher, ValueUnreadable
+from codemode_server.support.private_cipher import ValueUnreadable
 
-KEY_NAME = "privacy.key"
 KEPT_CHANGES = 10_000
 """Rows of so many of the latest changes of a principal stay. A process that has missed more reads all tokens anew."""
 _TO_DELETE = """
@@ -42,13 +41,6 @@ _AT_ONCE = 1_000
 _EXPIRY_SECONDS = 60.0
 """How often what has expired is looked for."""
 _NEXT_CHANGE = "(SELECT coalesce(max(change), 0) + 1 FROM privacy_tokens WHERE principal = ?)"
-
-
-class TokenCipher(PrivateCipher):
-    """The cipher of the values in one state folder. Raises `JournalUnavailable` if its key can't be used."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder / KEY_NAME, "the key of the privacy tokens", "what they stand for", JournalUnavailable)
 
 
 class SqliteTokens:

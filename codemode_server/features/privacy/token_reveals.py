@@ -8,9 +8,10 @@ from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.privacy_tokens import TOKEN, KnownToken
 from codemode_server.features.privacy.settings import PrivacySettings
-from codemode_server.features.privacy.sqlite_tokens import SqliteTokens, TokenCipher
+from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
 from codemode_server.startup.stores import state_folder
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.server_texts import TokenCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.support.text import one_line
 

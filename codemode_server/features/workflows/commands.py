@@ -113,8 +113,7 @@ async def _check(loaded: LoadedSettings, workflows: Workflows, names: list[str],
 
 
 async def _problems(app: App, compiled: CompiledWorkflow) -> list[Problem]:
-    """Certain and possible errors of the program that the workflow becomes, under the permissions of whoever runs the
-    command, and with the tools and skills there are."""
+    """Certain and possible errors of the program that it becomes, under the permissions of whoever runs the command."""
     if f"servers.{PERSON}" in compiled.modules and PERSON not in app.catalog().by_name:
         message = f"`ask` needs a server named {PERSON!r}; add `{PERSON}: {{questions: true}}` under `servers:`"
         return [Problem(compiled.name, f"{compiled.file}: {message}")]

@@ -98,8 +98,7 @@ class CompiledWorkflow:
 
 
 def compile_workflow(name: str, text: str, file: str) -> CompiledWorkflow:
-    """The program of a workflow; `file` names it in messages. Raises `SettingsError` with all problems, each with its
-    line."""
+    """The program of a workflow. Raises `SettingsError` with all problems, each with its line in `file`."""
     problems = Problems(file)
     root = parse(text, problems, is_json=False)
     _check_numbers(root, problems)
@@ -177,8 +176,8 @@ class Workflows:
         return sorted(self._files())
 
     def compiled(self, name: str) -> CompiledWorkflow:
-        """The program of a workflow. Raises `UnknownTool` if there is none of that name; names the nearest;
-        `SettingsError`: its file has mistakes."""
+        """The program of a workflow. Raises `UnknownTool` with the nearest name, `SettingsError`: its file has
+        mistakes."""
         if (path := self._files().get(name)) is None:
             raise UnknownTool(self.why_missing(name))
         try:
@@ -194,16 +193,14 @@ class Workflows:
         return known[1]
 
     def source(self, name: str) -> str:
-        """The program as text, for programs that import it. Raises `UnknownTool` if there is none of that name, or its
-        file has mistakes."""
+        """The program as text, for programs that import it. Raises `UnknownTool`, also if its file has mistakes."""
         try:
             return self.compiled(name).source
         except SettingsError as error:
             raise UnknownTool(f"the workflow {name!r} has mistakes, which the user has to mend: {error}") from error
 
     def text(self, name: str) -> str:
-        """Its file, below the line that imports it, for people and models to read. Raises `UnknownTool`,
-        `SettingsError`: as `compiled`."""
+        """Its file, below the line that imports it, for people and models to read. Raises as `compiled`."""
         found = self.compiled(name)
         text = self._files()[name].read_text(encoding="utf-8-sig")
         return f"# from {PACKAGE} import {name}\n# {found.signature}\n{text}"

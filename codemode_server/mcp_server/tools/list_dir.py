@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codemode_server.catalog.tree import Entry, list_dir
+from codemode_server.catalog.tree import Entry, Tree
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.config.settings import Settings
 from codemode_server.mcp_server.listing import Listing
@@ -53,15 +53,8 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
 
     await product.tools.wait_for_listing()
     refusals = product.refusals.for_principal(context.caller)
-    folder = list_dir(
-        product.tools.current(),
-        arguments.path,
-        refusal_of=refusals.of,
-        asks_first=refusals.asks_first,
-        skills=skills,
-        workflows=workflows,
-        workspace=workspace,
-    )
+    tree = Tree(product.tools.current(), refusals.of, refusals.asks_first, skills, workflows, workspace)
+    folder = tree.list_dir(arguments.path)
     notices = config.notices if folder.path in ("/", "/servers") else ()
     shown = context.caller.redactor.visible(folder.text)
     text = "\n".join((shown, *map(config.redactor.visible, notices)))

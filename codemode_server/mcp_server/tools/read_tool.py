@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codemode_server.catalog.tree import read_tool
+from codemode_server.catalog.tree import Tree
 from codemode_server.config.settings import Settings
 from codemode_server.mcp_server.listing import Listing
 from codemode_server.mcp_server.product import ToolContext
@@ -44,15 +44,15 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
         product.sources.take_over(context.caller, found.sources)
         return found.text, found.note
 
-    parts = read_tool(
+    tree = Tree(
         product.tools.current(),
-        arguments.path,
-        refusal_of=refusals.of,
-        asks_first=refusals.asks_first,
+        refusals.of,
+        refusals.asks_first,
         skill=skill,
         workflow=product.workflows.text,
-        workspace=workspace.read,
+        workspace_file=workspace.read,
     )
+    parts = tree.read_tool(arguments.path)
     redactor = context.caller.redactor
     text = "\n\n".join(redactor.visible(part.text) for part in parts)
     if any(part.path.startswith("/workspace/") for part in parts):

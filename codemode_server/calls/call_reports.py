@@ -6,7 +6,6 @@ A call that failed on a path in /workspace is explained: that folder is in the s
 from __future__ import annotations
 
 import re
-from itertools import islice
 
 from codemode_server.calls import summaries
 from codemode_server.calls.events import CallApprovalRequested, CallEnded, CallEvent, CallSending, CallUnresolved
@@ -126,7 +125,7 @@ def message_on_path(title: str, arguments: JsonValue, failure: str) -> str | Non
     found = _PATH.search(failure[:_MAX_ERROR_CHARACTERS])
     if found is None:
         return None
-    values = islice(values_in(arguments), _MAX_VALUES)
+    values = values_in(arguments, most=_MAX_VALUES)
     if not any(isinstance(value, str) and found[0] in _PATH.findall(value) for value in values):
         return None
     path = clean_line(found[0], _MAX_PATH_CHARACTERS)

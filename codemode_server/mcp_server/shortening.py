@@ -206,7 +206,7 @@ def _unused(key: str, taken: dict[str, JsonValue]) -> str:
 def _cost(value: JsonValue, most: int) -> int:
     """Characters of `value` as JSON without blanks, nearly; counted no further than `most`."""
     total = 0
-    for item in values_in(value):
+    for item in values_in(value, most=most):
         if isinstance(item, str):
             total += len(item) + 2
         elif isinstance(item, dict):

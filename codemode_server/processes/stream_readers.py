@@ -43,9 +43,9 @@ class FrameBuffer:
     def take(self, max_bytes: int) -> bytes | None:
         """The first frame with its prefix, or None while it is not whole. Raises `FramingError` if it is longer than
         allowed."""
-        size = self._size
-        if size is None:
+        if len(self._bytes) < self._header:
             return None
+        (size,) = LENGTH.unpack_from(self._bytes, self._prefix)
         if size > max_bytes:
             raise FramingError(f"a frame of {size} bytes, where {max_bytes} are allowed")
         end = self._header + size
@@ -57,22 +57,9 @@ class FrameBuffer:
         return data
 
     @property
-    def has_frame(self) -> bool:
-        """True if the next frame has arrived completely."""
-        size = self._size
-        return size is not None and len(self._bytes) >= self._header + size
-
-    @property
     def is_empty(self) -> bool:
         """True if everything that arrived has been taken."""
         return not self._bytes
-
-    @property
-    def _size(self) -> int | None:
-        if len(self._bytes) < self._header:
-            return None
-        size: int = LENGTH.unpack_from(self._bytes, self._prefix)[0]
-        return size
 
 
 class ByteSource(Protocol):
@@ -92,8 +79,12 @@ class FrameReader(FrameBuffer):
         """The next frame. Raises `EndOfStream` at the end of the stream, `FramingError` if the frame is longer than
         allowed."""
         while (data := self.take(max_bytes)) is None:
-            self.add(await self._stream.receive(_CHUNK_BYTES))
+            await self.more()
         return data
+
+    async def more(self) -> None:
+        """Take in what has come, or wait for it. Raises `EndOfStream` at the end of the stream."""
+        self._bytes += await self._stream.receive(_CHUNK_BYTES)
 
 
 class BoundedBytes:

@@ -1,6 +1,6 @@
 """The host's end of one program: frames in, limits, an outcome out. Independent of the backend.
 
-One loop reads the guest's frames. Each call runs in a task of its own, `calls_in_flight` of them at once, and so does
+One task reads the guest's frames. Each call runs in a task of its own, `calls_in_flight` of them at once, and so does
 one other question; the loop reads no further while there are more of them, until one is answered and its answer sent
 (`frames` says what an honest guest keeps to). Whatever ends the program first decides its outcome: `done`, a limit, an
 error that the `HostApi` raised to end it, a frame no honest guest sends, the guest's end.
@@ -11,11 +11,12 @@ answer waits on disk, if it is large.
 
 from __future__ import annotations
 
+import math
 import secrets
 from dataclasses import replace
 
 import anyio
-from anyio.abc import ByteSendStream
+from anyio.abc import ByteSendStream, TaskGroup
 
 from codemode_server.domain.errors import (
     CallError,
@@ -29,9 +30,12 @@ from codemode_server.sandbox import frames
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply
 from codemode_server.sandbox.frame_memory import ArgumentRoom, OutgoingFrame, memory_of
+from codemode_server.sandbox.quota import Quota
 from codemode_server.support.json_values import MAX_VALUES, size_as_json
 from codemode_server.support.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
 
+_BEGIN_SECONDS = 60.0
+"""How long a started sandbox may take until it has the program."""
 _MAX_MESSAGE = 20_000
 _ROOM_BYTES = 16 * 2**20
 """Memory that the arguments of one program's calls may take together, where `call_bytes` is less."""
@@ -61,13 +65,21 @@ def _refusal(request_id: int, kind: str, message: str) -> OutgoingFrame:
     return OutgoingFrame(frames.refusal_frame(request_id, kind, message))
 
 
+class NotBegun(Exception):
+    """Raised when the sandbox ended before it had the program, of which nothing has run."""
+
+
 class Channel:
-    def __init__(self, reader: FrameReader, stream: ByteSendStream, program: Program, host_api: HostApi) -> None:
+    def __init__(
+        self, reader: FrameReader, stream: ByteSendStream, program: Program, host_api: HostApi, signal: bytes = b""
+    ) -> None:
+        """`signal` is sent before the program, and answered by an empty frame once the sandbox has the program."""
         self._reader = reader
         self._stream = stream
         self._program = program
         self._limits: Limits = program.limits
         self._host_api = host_api
+        self._signal = signal
         self._run_id = secrets.token_hex(16)
         self._call_slots = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
         self._asking = anyio.Semaphore(1, fast_acquire=True)
@@ -76,9 +88,10 @@ class Channel:
         """Set when the answer that came last has been sent, or will never be; those before it were."""
         self._last_answer.set()
         self._is_sending = False
-        self._clock = ProgramClock(program.limits.wall_seconds, program.limits.upstream_seconds, anyio.current_time)
-        self._timer = anyio.CancelScope()
-        self._scope: anyio.CancelScope | None = None
+        self._clock = ProgramClock(math.inf, math.inf, anyio.current_time)
+        self._timer = anyio.move_on_after(_BEGIN_SECONDS)
+        self._tasks: TaskGroup | None = None
+        self._has_begun = False
         self._last_id = 0
         self._calls = 0
         self._output: dict[str, list[str]] = {"stdout": [], "stderr": []}
@@ -92,20 +105,17 @@ class Channel:
         self.is_clean = False
         """True if the program ended by itself with nothing sent in part, so that the worker can be reused."""
 
-    async def run(self) -> Outcome:
+    async def run(self, quota: Quota | None = None, holder: int | None = None) -> Outcome:
+        """Run the program within its quota; `holder` is as in `Quota.watch`. Raises `NotBegun`."""
         async with anyio.create_task_group() as tasks:
-            self._scope = tasks.cancel_scope
-            with self._timer:
-                self._program.host_wait.on_change = self._host_wait_changed
-                self._timer.deadline = self._clock.deadline
-                await self._converse(tasks)
-            if self._timer.cancelled_caught and self._ended is None:
-                self._out_of_time()
-            self.is_clean = self._done is not None and not self._is_sending
-            tasks.cancel_scope.cancel()
+            self._tasks = tasks
+            tasks.start_soon(self._converse, tasks, quota, holder)
         if self._bug is not None:
             raise self._bug
-        return self._outcome()
+        ending, error = self._ended or (Ending.DIED, ProgramError("SandboxFailed", "the sandbox gave no outcome"))
+        if ending is Ending.DIED and not self._has_begun:
+            raise NotBegun
+        return self._outcome(ending, error)
 
     def _host_wait_changed(self) -> None:
         self._clock.set_waiting(self._program.host_wait.calls)
@@ -115,45 +125,67 @@ class Channel:
         """End the program, from outside or inside; the first reason counts."""
         if self._ended is None:
             self._ended = (ending, error)
-            if self._scope is not None:
-                self._scope.cancel()
+            if self._tasks is not None:
+                self._tasks.cancel_scope.cancel()
 
     def exceed(self, message: str, setting: str | None, line: int | None = None, hint: str = "") -> None:
         self.end(Ending.LIMITED, ProgramError("LimitExceeded", message, line=line, setting=setting, hint=hint))
 
-    async def _converse(self, tasks: anyio.abc.TaskGroup) -> None:
-        longest = frames.longest_frame(self._limits)
-        try:
-            await self._send(OutgoingFrame(frames.run_frame(self._run_id, self._program)), self._last_answer)
-            self._program.begun.set()
-            pace = Pace()
-            while self._ended is None:
-                is_here = self._reader.has_frame
-                frame = await self._reader.read(longest)
-                if not is_here:
-                    pace.begin()
-                if len(frame) > LARGE_BYTES:  # it takes as much as it is, and up to four times that once it is parsed
-                    await self._room.wait(memory_of(frame))
-                    parsed = await read_large(frames.parse, frame)
-                else:
-                    parsed = frames.parse(frame)
-                frame = b""  # neither need be held while the next one comes
-                await self._take(parsed, tasks)
-                del parsed
-                # Frames that are here already are read without waiting, so a guest could keep the event loop to itself.
-                await pace.rest()
-        except FramingError as error:
-            self._died(f"the sandbox broke the protocol and was ended: {error}")
-        except frames.TooManyValues:
-            message = f"a call's arguments, or the program's value, hold more than {MAX_VALUES:,} values"
-            hint = (
-                "send fewer in each call; return a summary, and write the rest to a file in /workspace; no setting "
-                "raises this limit"
-            )
-            self.exceed(message, None, hint=hint)
-        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self.is_gone = self._ended is None
-            self._died("the sandbox ended under the program")
+    async def _converse(self, tasks: TaskGroup, quota: Quota | None, holder: int | None) -> None:
+        watch = quota.watch(tasks, self, holder) if quota is not None else None
+        with self._timer:
+            try:
+                await self._begin()
+                await self._read_frames(tasks)
+            except FramingError as error:
+                self._died(f"the sandbox broke the protocol and was ended: {error}")
+            except frames.TooManyValues:
+                message = f"a call's arguments, or the program's value, hold more than {MAX_VALUES:,} values"
+                hint = (
+                    "send fewer in each call; return a summary, and write the rest to a file in /workspace; no setting "
+                    "raises this limit"
+                )
+                self.exceed(message, None, hint=hint)
+            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                self.is_gone = self._ended is None
+                self._died("the sandbox ended under the program")
+            finally:
+                if watch is not None:
+                    watch.cancel()
+        if self._timer.cancelled_caught and self._has_begun and self._ended is None:
+            self._out_of_time()
+        self.is_clean = self._done is not None and not self._is_sending
+        tasks.cancel_scope.cancel()
+
+    async def _begin(self) -> None:
+        frame = OutgoingFrame(self._signal, frames.run_frame(self._run_id, self._program))
+        await self._send(frame, self._last_answer)
+        if self._signal:
+            await self._reader.read(0)
+        limits = self._limits
+        self._clock = ProgramClock(limits.wall_seconds, limits.upstream_seconds, anyio.current_time)
+        self._program.host_wait.on_change = self._host_wait_changed
+        self._timer.deadline = self._clock.deadline
+        self._has_begun = True
+        self._program.begun.set()
+
+    async def _read_frames(self, tasks: TaskGroup) -> None:
+        longest, pace = frames.longest_frame(self._limits), Pace()
+        while self._ended is None:
+            if (frame := self._reader.take(longest)) is None:
+                await self._reader.more()
+                pace.begin()
+                continue
+            if len(frame) > LARGE_BYTES:  # it takes as much as it is, and up to four times that once it is parsed
+                await self._room.wait(memory_of(frame))
+                parsed = await read_large(frames.parse, frame)
+            else:
+                parsed = frames.parse(frame)
+            frame = b""  # neither need be held while the next one comes
+            await self._take(parsed, tasks)
+            del parsed
+            # Frames that are here already are read without waiting, so a guest could keep the event loop to itself.
+            await pace.rest()
 
     async def _take(self, frame: frames.GuestFrame, tasks: anyio.abc.TaskGroup) -> None:
         match frame:
@@ -201,16 +233,28 @@ class Channel:
     async def _answer(self, request: frames.Request, slots: anyio.Semaphore) -> None:
         """Ask the host and send its answer. Answers are sent in the order in which they came, although a large one
         takes longer to encode than a small one that came after it."""
+        is_call = isinstance(request, frames.HostCall)
+        reply: Reply | CodemodeError
         try:
-            reply = await self._ask(request)
+            try:
+                reply = await request.ask(self._host_api)
+            except CodemodeError as error:
+                if isinstance(error, ExecutionError) or (is_call and not isinstance(error, CallError)):
+                    raise
+                reply = error
+            finally:
+                if is_call:
+                    self._room.give_back(request.id)
+                    self._clock.call_ended()
+                    self._timer.deadline = self._clock.deadline
             before, self._last_answer = self._last_answer, (sent := anyio.Event())
-            request_id, title = request.id, request.title if isinstance(request, frames.HostCall) else ""
+            request_id, title = request.id, request.title
             del request  # its arguments need not wait with the answer
             try:
-                if isinstance(reply, Reply):
-                    answer = await self._encoded(request_id, reply, f"the result of {title}" if title else "")
+                if isinstance(reply, Reply) and is_large(reply.value):
+                    answer = await run_large(self._encoded, request_id, title, reply)
                 else:
-                    answer = _refusal(request_id, reply.code, str(reply)[:_MAX_MESSAGE])
+                    answer = self._encoded(request_id, title, reply)
                 del reply  # nor its value with the frame
                 await self._send(answer, before)
             finally:
@@ -227,31 +271,19 @@ class Channel:
         finally:
             slots.release()
 
-    async def _ask(self, request: frames.Request) -> Reply | CodemodeError:
-        is_call = isinstance(request, frames.HostCall)
+    def _encoded(self, request_id: int, title: str, reply: Reply | CodemodeError) -> OutgoingFrame:
+        """The frame of an answer; the result of a call, which has a title, is an error if it is larger than a call may
+        be."""
+        if not isinstance(reply, Reply):
+            return _refusal(request_id, reply.code, str(reply)[:_MAX_MESSAGE])
         try:
-            return await request.ask(self._host_api)
-        except CodemodeError as error:
-            if isinstance(error, ExecutionError) or (is_call and not isinstance(error, CallError)):
-                raise
-            return error
-        finally:
-            if is_call:
-                self._room.give_back(request.id)
-                self._clock.call_ended()
-                self._timer.deadline = self._clock.deadline
-
-    async def _encoded(self, request_id: int, reply: Reply, what: str = "") -> OutgoingFrame:
-        """The frame of a reply. If `what` says what it is, one that is larger than a call may be becomes an error."""
-        value, encoding = reply.value, reply.encoding
-        try:
-            answer = OutgoingFrame(*await run_sized(is_large(value), frames.reply_frame, request_id, value, encoding))
+            answer = OutgoingFrame(*frames.reply_frame(request_id, reply.value, reply.encoding))
         except RecursionError:
-            message = f"{what or 'the answer'} is nested too deep; ask for a part of it"
-            return _refusal(request_id, ResultTooLarge.code, message)
-        if not what or answer.size <= self._limits.call_bytes:
+            what = f"the result of {title}" if title else "the answer"
+            return _refusal(request_id, ResultTooLarge.code, f"{what} is nested too deep; ask for a part of it")
+        if not title or answer.size <= self._limits.call_bytes:
             return answer
-        message = f"{what} is larger than {_size(self._limits.call_bytes)}; ask for less of it"
+        message = f"the result of {title} is larger than {_size(self._limits.call_bytes)}; ask for less of it"
         message += " (the user can raise limits.call_bytes)"
         return _refusal(request_id, ResultTooLarge.code, message)
 
@@ -323,8 +355,7 @@ class Channel:
         else:
             self.exceed(f"the program ran longer than {limits.wall_seconds:g} s{beside}", setting)
 
-    def _outcome(self) -> Outcome:
-        ending, error = self._ended or (Ending.DIED, ProgramError("SandboxFailed", "the sandbox gave no outcome"))
+    def _outcome(self, ending: Ending, error: ProgramError | None) -> Outcome:
         if error is not None and error.setting is not None and error.line is None:
             error = replace(error, line=self._line)
         done = self._done

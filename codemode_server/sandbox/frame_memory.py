@@ -79,6 +79,10 @@ class OutgoingFrame:
         if self._file is not None:
             while piece := await anyio.to_thread.run_sync(self._file.read, _PIECE):
                 await stream.send(piece)
+            return
+        if self.size <= _PIECE:
+            await stream.send(b"".join(self._pieces))
+            return
         for whole in self._pieces:
             for start in range(0, len(whole), _PIECE):
                 await stream.send(whole[start : start + _PIECE])

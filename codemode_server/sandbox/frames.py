@@ -39,6 +39,8 @@ import base64
 import hashlib
 import json
 import math
+import re
+from collections.abc import Awaitable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -47,7 +49,15 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.processes.stream_readers import LENGTH, FramingError, framed
 from codemode_server.sandbox.contract import HostApi, Limits, Program, Reply
 from codemode_server.sandbox.frame_memory import memory_of
-from codemode_server.support.json_values import MAX_VALUES, holds_too_many_values, json_bytes, read_json, values_at_most
+from codemode_server.support.json_values import (
+    MAX_VALUES,
+    holds_too_many_values,
+    is_nested_deeper,
+    json_bytes,
+    read_json,
+    values_at_most,
+    values_in,
+)
 
 MAX_DEPTH = 128
 """Maximum nesting of a guest's frame; deeper values could break code that handles them later."""
@@ -58,6 +68,8 @@ MAX_URI = 8_192
 _MAX_LINE = 10**7
 """Largest line number; no program has so many lines."""
 _MAX_PROBLEM = 200
+_LARGE_NUMBER = re.compile(rb"[eE]\+?\d{3}|\d{200}")
+"""What every number has that is too large for a float; texts may have it, too."""
 
 
 def _cut(size: int) -> AfterValidator:
@@ -94,7 +106,12 @@ class Request(_Frame):
 
     id: int
 
-    async def ask(self, host_api: HostApi) -> Reply:
+    @property
+    def title(self) -> str:
+        """Describes a call; empty for other requests."""
+        return ""
+
+    def ask(self, host_api: HostApi) -> Awaitable[Reply]:
         raise NotImplementedError
 
 
@@ -104,10 +121,6 @@ class HostCall(Request):
     size: int
     memory: int
     """Bytes of memory that it takes at most."""
-
-    @property
-    def title(self) -> str:
-        raise NotImplementedError
 
 
 class TextForms(_Frame):
@@ -127,9 +140,9 @@ class Call(HostCall):
     def title(self) -> str:
         return f"{self.server}.{self.tool}"
 
-    async def ask(self, host_api: HostApi) -> Reply:
-        forms = [(tuple(it.at), it.forms) for it in self.forms]
-        return await host_api.call(self.server, self.tool, self.arguments, raw=self.raw, forms=forms)
+    def ask(self, host_api: HostApi) -> Awaitable[Reply]:
+        forms = [(tuple(it.at), it.forms) for it in self.forms] if self.forms else ()
+        return host_api.call(self.server, self.tool, self.arguments, raw=self.raw, forms=forms)
 
 
 class Read(HostCall):
@@ -141,8 +154,8 @@ class Read(HostCall):
     def title(self) -> str:
         return f"reading {self.uri[:500]!r}"
 
-    async def ask(self, host_api: HostApi) -> Reply:
-        return await host_api.read(self.server, self.uri, self.arguments)
+    def ask(self, host_api: HostApi) -> Awaitable[Reply]:
+        return host_api.read(self.server, self.uri, self.arguments)
 
 
 class Resources(Request):
@@ -196,8 +209,8 @@ class Artifact(Request):
     op: Literal["artifact"]
     name: Name | None = None
 
-    async def ask(self, host_api: HostApi) -> Reply:
-        return await host_api.artifact(self.name)
+    def ask(self, host_api: HostApi) -> Awaitable[Reply]:
+        return host_api.artifact(self.name)
 
 
 class Output(_Frame):
@@ -243,8 +256,7 @@ _GUEST_FRAME: TypeAdapter[GuestFrame] = TypeAdapter(Annotated[GuestFrame, Field(
 def parse(data: bytes) -> GuestFrame:
     """Parse one frame of a guest. Raises `ProtocolError` if it is not valid; `TooManyValues` if it was not parsed,
     since it holds too many values."""
-    values = values_at_most(data)
-    if values > MAX_VALUES and holds_too_many_values(data):
+    if len(data) > MAX_VALUES and holds_too_many_values(data):
         raise TooManyValues
     try:
         frame = read_json(data)
@@ -254,10 +266,11 @@ def parse(data: bytes) -> GuestFrame:
         raise ProtocolError(f"a frame is no JSON: {error}") from None
     if not isinstance(frame, dict):
         raise ProtocolError("a frame is no JSON object")
-    _check_values(frame)
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH or _LARGE_NUMBER.search(data):
+        _check_values(frame)
     frame["size"] = len(data)
     if frame.get("op") in ("call", "read"):
-        frame["memory"] = memory_of(data, values)
+        frame["memory"] = memory_of(data, values_at_most(data))
     try:
         return _GUEST_FRAME.validate_python(frame)
     except ValidationError as error:
@@ -272,15 +285,10 @@ def longest_frame(limits: Limits) -> int:
 
 
 def _check_values(frame: dict[str, Any]) -> None:
-    level: list[Any] = [frame]
-    for _ in range(MAX_DEPTH):
-        inner = [value for outer in level for value in (outer.values() if isinstance(outer, dict) else outer)]
-        if any(isinstance(value, float) and not math.isfinite(value) for value in inner):
-            raise ProtocolError("a frame holds a number that is too large")
-        level = [value for value in inner if isinstance(value, (dict, list))]
-        if not level:
-            return
-    raise ProtocolError(f"a frame is nested more than {MAX_DEPTH} deep")
+    if is_nested_deeper(frame, MAX_DEPTH):
+        raise ProtocolError(f"a frame is nested more than {MAX_DEPTH} deep")
+    if any(isinstance(value, float) and not math.isfinite(value) for value in values_in(frame)):
+        raise ProtocolError("a frame holds a number that is too large")
 
 
 def run_frame(run_id: str, program: Program) -> bytes:

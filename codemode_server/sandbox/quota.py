@@ -11,27 +11,35 @@ the same folder.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from codemode_server.domain.errors import LimitExceeded
 from codemode_server.sandbox.added_files import Contents, Removed, contents, remove_added
-from codemode_server.sandbox.channel import Channel
 from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
-from codemode_server.support.untrusted_files import TooManyFiles, used_bytes
+from codemode_server.support.untrusted_files import EVERYTHING, TooManyFiles, used_bytes
 
+if TYPE_CHECKING:
+    from codemode_server.sandbox.channel import Channel
+
+T = TypeVar("T")
 SETTING = "limits.workspace_mb"
 _INTERVAL_SECONDS = 0.1
+_SMALL = 64
+"""Files and folders that are measured at once; a thread would take longer."""
 _MAX_ENTRIES = 250_000
 """Maximum files and folders of a workspace; measuring more would delay the start of the program."""
 
@@ -42,16 +50,13 @@ class Quotas:
         self.removing = threading.Lock()
         """Held while files are removed: two programs that measure the same surplus would remove it twice."""
 
-    @asynccontextmanager
-    async def enforced(self, program: Program, scratch: Path | None = None) -> AsyncIterator[Quota]:
-        """The quota of a program. On exit the program must have ended; then the workspace is brought within the quota.
-
-        `scratch` is its /tmp, if that is a folder of the host; the caller removes it.
-
-        Raises `LimitExceeded` if the workspace cannot be measured."""
-        quota = Quota(program, scratch, self)
+    async def begin(self, program: Program) -> Quota:
+        """The quota of a program that begins; `end` is called for it. Raises `LimitExceeded` if the workspace cannot be
+        measured."""
+        quota = Quota(program, self)
         try:
-            await anyio.to_thread.run_sync(quota.measure_start)
+            if program.workspace is not None:
+                quota.before = await _measured(contents, program.workspace, _MAX_ENTRIES)
         except TooManyFiles:
             raise LimitExceeded(
                 f"/workspace holds more than {_MAX_ENTRIES:,} files and folders, too many to measure; "
@@ -59,75 +64,61 @@ class Quotas:
                 setting=SETTING,
             ) from None
         self.running.add(quota)
-        try:
-            yield quota
-        finally:
-            with anyio.CancelScope(shield=True):
-                if await anyio.to_thread.run_sync(quota.is_exceeded_in_workspace):
-                    await anyio.to_thread.run_sync(quota.settle)
-            self.running.remove(quota)
+        return quota
+
+    async def end(self, quota: Quota) -> None:
+        """Bring the workspace within the quota; nothing of the program runs any more. Not cancelled."""
+        with anyio.CancelScope(shield=True):
+            await quota.settle()
+        self.running.remove(quota)
 
 
 class Quota:
-    def __init__(self, program: Program, scratch: Path | None, quotas: Quotas) -> None:
+    def __init__(self, program: Program, quotas: Quotas) -> None:
         self._program = program
-        self._scratch = scratch
         self._quotas = quotas
         self._max_bytes = program.limits.workspace_mb * 2**20
-        self._before = Contents()
+        self.before = Contents()
+        self.scratch: Path | None = None
+        """The program's /tmp, if that is a folder of the host; the backend sets and removes it."""
         self._is_over = False
         self._is_tmp_over = False
         """True if its /tmp, and not the workspace, is above the quota."""
         self._removed = Removed()
 
-    def measure_start(self) -> None:
-        if self._program.workspace is not None:
-            self._before = contents(self._program.workspace, _MAX_ENTRIES)
-
-    async def run(self, channel: Channel, holder: int | None) -> Outcome:
-        """Run the program, and end it when one of its folders exceeds the quota.
+    def watch(self, tasks: TaskGroup, channel: Channel, holder: int | None) -> asyncio.TimerHandle:
+        """End the program once one of its folders exceeds the quota; most have ended before the first look.
 
         `holder` is the process on the host that has the program's files open.
         """
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch, lambda: channel.exceed(self._message, SETTING), holder)
-            outcome = await channel.run()
-            tasks.cancel_scope.cancel()
-        if not self._is_over and ended_itself(outcome) and self._scratch is not None:
-            self._is_over = await anyio.to_thread.run_sync(self._has_passed_in_tmp, holder)
-        return outcome
+        return asyncio.get_running_loop().call_later(_INTERVAL_SECONDS, tasks.start_soon, self._watch, channel, holder)
 
-    async def watch_end(self, is_at_end: Callable[[], Awaitable[bool]], holder: int | None) -> bool:
-        """The result of `is_at_end`, or False once too much was written: a program may write after its `done`."""
-        is_ended = False
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch, tasks.cancel_scope.cancel, holder)
-            is_ended = await is_at_end()
-            tasks.cancel_scope.cancel()
-        return is_ended
+    async def is_exceeded(self, holder: int | None) -> bool:
+        self._is_over = self._is_over or await anyio.to_thread.run_sync(self._has_passed, holder)
+        return self._is_over
 
     def note_over(self) -> None:
         """The sandbox reports too much in folders that the host cannot measure: the program is ended."""
         self._is_tmp_over = self._is_tmp_over or not self._is_over
         self._is_over = True
 
-    def is_exceeded_in_workspace(self) -> bool:
+    async def settle(self) -> None:
+        """Remove what was added to the workspace beyond the quota."""
         workspace = self._program.workspace
-        return workspace is not None and used_bytes(workspace, self._allowed) > self._allowed
+        if self.scratch is not None and await _is_larger(self.scratch, self._max_bytes):
+            self.note_over()
+        if workspace is not None and await _is_larger(workspace, self._allowed):
+            await anyio.to_thread.run_sync(self._remove_added, workspace)
 
-    def settle(self) -> None:
-        """Remove what was added to the workspace beyond the quota. Call it when no process of the program runs."""
-        workspace = self._program.workspace
-        if workspace is None:
-            return
+    def _remove_added(self, workspace: Path) -> None:
         with self._quotas.removing:
-            if self.is_exceeded_in_workspace():
+            if used_bytes(workspace) > self._allowed:
                 self._end_others()
                 self._is_over = True
-                remove_added(workspace, self._before, self._allowed, self._removed)
+                remove_added(workspace, self.before, self._allowed, self._removed)
 
     def judged(self, outcome: Outcome) -> Outcome:
-        """The outcome with remarks on the quota and removed files. Call it after `enforced`."""
+        """The outcome with remarks on the quota and removed files. Call it after `Quotas.end`."""
         if ended_itself(outcome) and (self._is_over or _met_file_limit(outcome)):
             line = outcome.error.line if outcome.error else None
             error = ProgramError("LimitExceeded", self._message + self._remark, line=line, setting=SETTING)
@@ -139,15 +130,15 @@ class Quota:
 
     @property
     def _allowed(self) -> int:
-        return max(self._max_bytes, self._before.used)
+        return max(self._max_bytes, self.before.used)
 
     @property
     def _message(self) -> str:
         most = f"{self._program.limits.workspace_mb} MiB"
         if self._is_tmp_over:
             return f"the program's files in /tmp take more than {most}"
-        if self._before.used > self._max_bytes:
-            held = f"{self._before.used / 2**20:,.0f} MiB"
+        if self.before.used > self._max_bytes:
+            held = f"{self.before.used / 2**20:,.0f} MiB"
             return f"/workspace held {held} already, more than {most}: files can be deleted, but nothing added"
         return f"the program's files take more than {most}"
 
@@ -155,31 +146,23 @@ class Quota:
     def _remark(self) -> str:
         return f"; of what was added to /workspace, {self._removed.text}" if self._removed else ""
 
-    async def _watch(self, end: Callable[[], None], holder: int | None) -> None:
-        """Call `end` when the program has written too much."""
-        pause = _INTERVAL_SECONDS
+    async def _watch(self, channel: Channel, holder: int | None) -> None:
         while True:
-            await anyio.sleep(pause)
             began = time.monotonic()
-            if self._is_over or await anyio.to_thread.run_sync(self._has_passed, holder):
-                self._is_over = True
-                end()
+            if await self.is_exceeded(holder):
+                channel.exceed(self._message, SETTING)
                 return
-            pause = max(_INTERVAL_SECONDS, time.monotonic() - began)
+            await anyio.sleep(max(_INTERVAL_SECONDS, time.monotonic() - began))
 
     def _has_passed(self, holder: int | None) -> bool:
-        if self._has_passed_in_tmp(holder):
+        if self.scratch is not None and _is_passed(self.scratch, self._max_bytes, holder):
+            self._is_tmp_over = True
             return True
         workspace = self._program.workspace
-        if workspace is None or not self._is_passed(workspace, self._allowed, holder):
+        if workspace is None or not _is_passed(workspace, self._allowed, holder):
             return False
         self._end_others()
         return True
-
-    def _has_passed_in_tmp(self, holder: int | None) -> bool:
-        if self._scratch is not None and self._is_passed(self._scratch, self._max_bytes, holder):
-            self._is_tmp_over = True
-        return self._is_tmp_over
 
     def _end_others(self) -> None:
         """End the other programs that use the workspace: any of them may have filled it."""
@@ -189,10 +172,22 @@ class Quota:
             other._is_over = True
             other._removed = self._removed
 
-    @staticmethod
-    def _is_passed(folder: Path, allowed: int, holder: int | None) -> bool:
-        # Removed files first: one that is removed between the two would be counted in both the other way round.
-        return removed_bytes(holder, folder) + used_bytes(folder, allowed) > allowed
+
+async def _measured(measure: Callable[[Path, int], T], folder: Path, most_entries: int = EVERYTHING) -> T:
+    """Measure a folder: here if it is small, in a thread otherwise."""
+    try:
+        return measure(folder, _SMALL)
+    except TooManyFiles:
+        return await anyio.to_thread.run_sync(measure, folder, most_entries)
+
+
+async def _is_larger(folder: Path, size: int) -> bool:
+    return await _measured(partial(used_bytes, enough=size), folder) > size
+
+
+def _is_passed(folder: Path, allowed: int, holder: int | None) -> bool:
+    # Removed files first: one that is removed between the two would be counted in both the other way round.
+    return removed_bytes(holder, folder) + used_bytes(folder, enough=allowed) > allowed
 
 
 def ended_itself(outcome: Outcome) -> bool:

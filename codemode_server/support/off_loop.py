@@ -20,8 +20,6 @@ import anyio
 import anyio.to_thread
 from anyio.lowlevel import RunVar
 
-from codemode_server.support.json_values import values_in
-
 LARGE_BYTES = 64 * 2**10
 """JSON text from here on is parsed in a thread; below, changing threads would take longer than parsing does."""
 _LARGE_VALUES = 2_000
@@ -169,13 +167,18 @@ async def run_sized(is_large: bool, function: Callable[[*Ts], T], *args: *Ts) ->
 
 def is_large(value: Any) -> bool:
     """True if a JSON value is large; looks at a part of it only."""
-    characters = values = 0
-    for item in values_in(value, with_keys=True):
-        values += 1
+    if not isinstance(value, dict | list):
+        return isinstance(value, str) and len(value) > LARGE_BYTES
+    characters, waiting = 0, [value]
+    for count, item in enumerate(waiting):  # which grows meanwhile
         if isinstance(item, str):
             characters += len(item)
         elif isinstance(item, dict | list):
-            values += len(item)
-        if characters > LARGE_BYTES or values > _LARGE_VALUES:
+            if len(item) > _LARGE_VALUES:
+                return True
+            waiting += item
+            if isinstance(item, dict):
+                waiting += item.values()
+        if characters > LARGE_BYTES or len(waiting) + count > _LARGE_VALUES:
             return True
     return False

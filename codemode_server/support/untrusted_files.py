@@ -120,7 +120,7 @@ def _walk_by_descriptor(folder: Path) -> Iterator[Entry]:
         os.close(here)
 
 
-def used_bytes(folder: Path, enough: int = EVERYTHING, most_entries: int = EVERYTHING) -> int:
+def used_bytes(folder: Path, most_entries: int = EVERYTHING, *, enough: int = EVERYTHING) -> int:
     """Bytes of everything below a folder. Counting stops above `enough`; if it fails, the result is above it too.
     Raises `TooManyFiles`."""
     used = 0

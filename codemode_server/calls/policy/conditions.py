@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache, cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from codemode_server.support.json_values import is_nested_deeper, values_in
@@ -49,7 +48,7 @@ class Arguments:
         """Values and characters, each counted until there are too many. Raises `NotEvaluable` if they are nested too
         deep, or a text has a NUL: the library reads texts up to there only, so it would take `acme\\0` for `acme`."""
         values = characters = 0
-        for item in islice(values_in(self._arguments, with_keys=True), MAX_VALUES + 1):
+        for item in values_in(self._arguments, with_keys=True, most=MAX_VALUES):
             values += 1
             if isinstance(item, str):
                 characters += len(item)

@@ -178,7 +178,7 @@ def _why_no_json(value: Any) -> str:
     """Why a value can't take the place of JSON; empty if it can."""
     if is_nested_deeper(value, _MAX_DEPTH):
         return f"the changed value is nested more than {_MAX_DEPTH} deep"
-    for count, item in enumerate(values_in(value), start=1):
+    for count, item in enumerate(values_in(value, most=MAX_VALUES), start=1):
         if count > MAX_VALUES:
             return "the changed value is too large"
         if isinstance(item, dict) and not all(isinstance(key, str) for key in item):

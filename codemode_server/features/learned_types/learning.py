@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Set
 from functools import partial, reduce
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from codemode_server.calls.events import CallEnded, CallEvent
@@ -180,7 +179,7 @@ def _round(calls: int) -> int:
 def keys_in(value: Any, wanted: Set[str]) -> set[str]:
     """Those of the wanted keys that any dict in a JSON value has."""
     found: set[str] = set()
-    for inner in islice(values_in(value), _MAX_VALUES):
+    for inner in values_in(value, most=_MAX_VALUES):
         if isinstance(inner, dict):
             found |= wanted & inner.keys()
         if len(found) >= len(wanted):

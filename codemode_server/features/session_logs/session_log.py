@@ -68,7 +68,7 @@ class LogFiles:
         try:
             if is_first:
                 self._remove_old(folder, len(content))
-            if used_bytes(self._workspace.path, self._max_bytes) + len(content) > self._max_bytes:
+            if used_bytes(self._workspace.path, enough=self._max_bytes) + len(content) > self._max_bytes:
                 raise OSError("the workspace is full (limits.workspace_mb)")
             unfinished = f".{secrets.token_hex(8)}.unfinished"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

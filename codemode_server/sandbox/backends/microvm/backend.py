@@ -25,7 +25,7 @@ from codemode_server.sandbox.backends.microvm import image, probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.machine import BootFailed, Machine, destroy
 from codemode_server.sandbox.backends.microvm.pool import Pool
 from codemode_server.sandbox.backends.microvm.wire import WireBroken
-from codemode_server.sandbox.channel import Channel, with_reason
+from codemode_server.sandbox.channel import Channel, NotBegun, with_reason
 from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxCount, started
 from codemode_server.sandbox.importable import STANDARD
 from codemode_server.sandbox.quota import Quota, Quotas
@@ -125,8 +125,11 @@ class MicrovmBackend:
         await self.pool.tend()
 
     async def run(self, program: Program, host_api: HostApi) -> Outcome:
-        async with self._quotas.enforced(program) as quota:
+        quota = await self._quotas.begin(program)
+        try:
             outcome = await self._run_with(quota, program, host_api)
+        finally:
+            await self._quotas.end(quota)
         return quota.judged(outcome)
 
     async def aclose(self) -> None:
@@ -152,7 +155,7 @@ class MicrovmBackend:
             machine = await self.pool.take(program.session_id, program.workspace)
             try:
                 return await self._run_in(machine, program, host_api, quota)
-            except WireBroken:
+            except (WireBroken, NotBegun):
                 _log.warning("the microVM %s ended while nothing ran in it", machine.name)
             finally:
                 with anyio.CancelScope(shield=True):
@@ -173,7 +176,7 @@ class MicrovmBackend:
             await wire.begin(memory_mb, limits.workspace_mb)
             channel = Channel(FrameReader(wire.program), wire.program, program, host_api)
             wire.on_over = quota.note_over
-            outcome = await quota.run(channel, machine.pid)
+            outcome = await channel.run(quota, machine.pid)
             gone = wire.gone
         finally:
             wire.on_over = lambda: None

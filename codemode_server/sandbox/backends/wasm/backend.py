@@ -8,6 +8,7 @@ different tasks of one event loop.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import tempfile
@@ -20,8 +21,8 @@ import anyio.to_thread
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.backends.wasm import build, component
-from codemode_server.sandbox.backends.wasm.process import Instance, Worker
-from codemode_server.sandbox.channel import Channel, with_reason
+from codemode_server.sandbox.backends.wasm.process import ENDED_WHILE_IDLE, SIGNAL, Instance, Worker
+from codemode_server.sandbox.channel import Channel, NotBegun, with_reason
 from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxCount
 from codemode_server.sandbox.importable import IN_WASM
 from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
@@ -48,15 +49,14 @@ class WasmBackend:
         self._closed = False
         self._quotas = Quotas()
         self._has_surplus = anyio.Event()
-        """Set when there are workers for `tend` to end."""
+        """Set when there are workers, or folders, for `tend` to remove."""
         self._running = 0
         self._most = 0
         """The most programs that ran at once lately, since `_most_at`."""
         self._most_at = 0.0
-
-    @property
-    def build(self) -> str:
-        return f"{self.name} {build.read_stamp(build.COMPONENT).get('component', '')}"
+        self.build = f"{self.name} {build.read_stamp(build.COMPONENT).get('component', '')}"
+        self._scratch: list[Path] = []
+        """The /tmp of programs that ended, which hold files, for `tend` to remove."""
 
     @property
     def count(self) -> SandboxCount:
@@ -73,6 +73,7 @@ class WasmBackend:
             with anyio.move_on_after(RECENT_SECONDS if len(self._idle) > self._warm else None):
                 await self._has_surplus.wait()
             self._has_surplus = anyio.Event()
+            await self._remove_scratch()
             while len(self._idle) > self._kept():
                 await self._discard(self._idle[0])
 
@@ -80,93 +81,111 @@ class WasmBackend:
         self._running += 1
         if self._running >= self._most_at_once():
             self._most, self._most_at = self._running, anyio.current_time()
+        worker, is_reusable = None, False
         try:
-            return await self._run(program, host_api)
+            quota = await self._quotas.begin(program)
+            try:
+                outcome = None
+                while outcome is None:
+                    worker, is_new = await self._take(program)
+                    try:
+                        outcome, is_reusable = await self._run_in(worker, program, host_api, quota)
+                    except NotBegun:
+                        if is_new:
+                            raise SandboxUnavailable(ENDED_WHILE_IDLE) from None
+            finally:
+                await self._quotas.end(quota)
+                if worker is not None:
+                    with anyio.CancelScope(shield=True):
+                        await self._give_back(worker, program, is_reusable=is_reusable)
         finally:
             self._running -= 1
+        return quota.judged(outcome)
 
     def _most_at_once(self) -> int:
         return self._most if anyio.current_time() - self._most_at < RECENT_SECONDS else self._running
-
-    async def _run(self, program: Program, host_api: HostApi) -> Outcome:
-        worker, scratch = await self._take(program)
-        is_reusable = False
-        try:
-            async with self._quotas.enforced(program, scratch) as quota:
-                try:
-                    outcome, is_clean = await self._run_in(worker, program, host_api, quota)
-                    is_reusable = is_clean and await quota.watch_end(worker.is_reusable, worker.pid)
-                finally:
-                    if not is_reusable:
-                        await worker.kill()
-            return quota.judged(outcome)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await self._give_back(worker, program, is_reusable=is_reusable)
-                await _remove_scratch(scratch)
 
     async def aclose(self) -> None:
         self._closed = True
         self._idle.clear()
         for worker in list(self._all):
             await self._discard(worker)
+        await self._remove_scratch()
 
     def _kept(self) -> int:
         """How many idle workers are kept: to start one costs more processor time than a short program."""
         return max(self._warm, self._most_at_once()) if self._warm else 0
 
     async def _run_in(self, worker: Worker, program: Program, host_api: HostApi, quota: Quota) -> tuple[Outcome, bool]:
-        channel = Channel(worker.reader, worker.stream, program, host_api)
-        outcome = await quota.run(channel, worker.pid)
-        if channel.is_gone:
-            reason = await worker.exit_reason()
-            outcome = with_reason(outcome, program.limits, reason, is_out_of_memory=worker.ran_out_of_memory(reason))
-        return outcome, channel.is_clean and ended_itself(outcome)
+        """Run a program; also gives whether its worker can be used again, and kills the worker if not."""
+        assert worker.instance is not None, "`_take` made it"  # noqa: S101 - a bug of ours otherwise
+        quota.scratch = worker.instance.scratch
+        channel, is_reusable = Channel(worker.reader, worker.stream, program, host_api, SIGNAL), False
+        try:
+            outcome = await channel.run(quota, worker.pid)
+            if channel.is_gone:
+                reason = await worker.exit_reason()
+                outcome = with_reason(
+                    outcome, program.limits, reason, is_out_of_memory=worker.ran_out_of_memory(reason)
+                )
+            if channel.is_clean and ended_itself(outcome):
+                is_reusable = await worker.has_ended_cleanly(quota)
+        finally:
+            if not is_reusable:
+                await worker.kill()
+        return outcome, is_reusable
 
-    async def _take(self, program: Program) -> tuple[Worker, Path]:
-        """A worker whose instance waits for this program's first frame, and the program's /tmp.
-
-        Workers that died while idle, and instances made for other limits or folders, are discarded.
-        """
+    async def _take(self, program: Program) -> tuple[Worker, bool]:
+        """A worker with an instance for the program, and whether it was started just now. Idle workers whose instance
+        was made for other limits or folders are discarded."""
         while True:
-            was_idle = bool(self._idle)
-            worker = self._idle.pop() if was_idle else await self._start_worker()
-            if worker.instance is not None and not worker.instance.is_for(program):
-                await self._discard(worker)
-                continue
+            is_new, is_fit = not self._idle, False
+            worker = await self._start_worker() if is_new else self._idle.pop()
             try:
-                await worker.ready()
                 if worker.instance is None:
+                    await worker.ready()
                     await worker.prepare(_make_instance(program))
-                return worker, (await worker.begin()).scratch
+                    is_fit = True
+                else:
+                    is_fit = worker.instance.is_for(program)
             except SandboxUnavailable:
-                await self._discard(worker)
-                if not was_idle:
+                if is_new:
                     raise
-            except BaseException:
-                with anyio.CancelScope(shield=True):
-                    await self._discard(worker)
-                raise
+            finally:
+                if not is_fit:
+                    with anyio.CancelScope(shield=True):
+                        await self._discard(worker)
+            if is_fit:
+                return worker, is_new
 
     async def _give_back(self, worker: Worker, program: Program, *, is_reusable: bool) -> None:
         """Return a worker to the pool with an instance for the next program, which probably has the same limits and
         workspace; or discard it."""
         if is_reusable and len(self._idle) < self._kept() and not self._closed:
             try:
-                await worker.prepare(_make_instance(program))
+                await worker.prepare(self._next_instance(worker.instance, program))
             except SandboxUnavailable as error:
                 _log.warning("no sandbox could be prepared for the next program: %s", error)
             else:
-                if len(self._idle) < self._kept() and not self._closed:  # still, after waiting
-                    self._idle.append(worker)
-                    if len(self._idle) > self._warm:
-                        self._has_surplus.set()
-                    return
+                self._idle.append(worker)
+                if len(self._idle) > self._warm:
+                    self._has_surplus.set()
+                return
         await self._discard(worker)
         try:
             await self._fill()
         except SandboxUnavailable as error:
             _log.warning("a sandbox could not be replaced: %s", error)
+
+    def _next_instance(self, last: Instance | None, program: Program) -> Instance:
+        """The same parameters again if the program has left nothing in its /tmp."""
+        if last is not None:
+            with contextlib.suppress(OSError):
+                if not os.listdir(last.scratch):  # noqa: PTH208 - names only
+                    os.utime(last.scratch)  # whatever time the program has set
+                    return last
+            self._leave(last.scratch)
+        return _make_instance(program)
 
     async def _fill(self) -> None:
         while len(self._idle) < self._warm and not self._closed:
@@ -186,7 +205,19 @@ class WasmBackend:
         self._all.discard(worker)
         instance, worker.instance = worker.instance, None
         if instance is not None:
-            await _remove_scratch(instance.scratch)
+            self._leave(instance.scratch)
+
+    def _leave(self, scratch: Path) -> None:
+        try:
+            os.rmdir(scratch)  # noqa: PTH106 - most programs leave it empty
+        except OSError:
+            self._scratch.append(scratch)
+            self._has_surplus.set()
+
+    async def _remove_scratch(self) -> None:
+        while self._scratch:
+            await anyio.to_thread.run_sync(temporary.remove, self._scratch[-1])
+            self._scratch.pop()
 
     async def _native_code(self) -> Path:
         async with self._starting:
@@ -195,13 +226,6 @@ class WasmBackend:
                     component.prepared, self._announce, abandon_on_cancel=True
                 )
             return self._native
-
-
-async def _remove_scratch(scratch: Path) -> None:
-    try:
-        os.rmdir(scratch)  # noqa: PTH106 - most programs leave it empty
-    except OSError:
-        await anyio.to_thread.run_sync(temporary.remove, scratch)
 
 
 def _make_instance(program: Program) -> Instance:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import sys
@@ -17,13 +18,17 @@ from codemode_server.processes.stream_readers import FrameReader, FramingError, 
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.sandbox.contract import Program
+from codemode_server.sandbox.quota import Quota
+
+SIGNAL = framed(b"")
 
 _START_SECONDS = 60.0
 _END_SECONDS = 2.0
 _EXIT_OUT_OF_MEMORY = 5
 _ALLOCATION = re.compile("alloc|memory", re.IGNORECASE)
 _MAX_REASON_BYTES = 2_000
-_ENDED_WHILE_IDLE = "the sandbox's worker process ended while it was idle"
+_LOOK_SECONDS = 0.1
+ENDED_WHILE_IDLE = "the sandbox's worker process ended while it was idle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +36,28 @@ class Instance:
     scratch: Path
     """The folder that its program sees as /tmp."""
     workspace: Path | None
-    memory_mb: int
-    frame_bytes: int
-    """Size of the longest frame that an honest program sends."""
-    file_mb: int
+    settings: bytes
+    """The frame that has the worker make it."""
     inodes: tuple[int, ...]
     """Inodes of its folders."""
 
     @classmethod
     def for_program(cls, program: Program, scratch: Path) -> Instance:
         """The parameters for a program. Raises OSError if a folder is missing."""
-        folders = [scratch] if program.workspace is None else [scratch, program.workspace]
-        # One file may grow a little past the quota, so that the quota, with its setting, ends the program.
-        file_mb = program.limits.workspace_mb + 1
-        inodes = tuple(folder.stat().st_ino for folder in folders)
+        folders = {"/tmp": scratch}  # noqa: S108 - the guest's name
+        if program.workspace is not None:
+            folders["/workspace"] = program.workspace
         limits = program.limits
-        return cls(scratch, program.workspace, limits.memory_mb, frames.longest_frame(limits), file_mb, inodes)
+        settings = {
+            "memory_bytes": limits.memory_mb * 2**20,
+            "frame_bytes": frames.longest_frame(limits),
+            # One file may grow a little past the quota, so that the quota, with its setting, ends the program.
+            "file_bytes": (limits.workspace_mb + 1) * 2**20,
+            # On Windows this wasmtime lets programs out of their folders: GHSA-f2pq-268w-886c.
+            "folders": {} if sys.platform == "win32" else {name: str(path) for name, path in folders.items()},
+        }
+        inodes = tuple([os.stat(path).st_ino for path in folders.values()])  # noqa: PTH116 - faster, for each program
+        return cls(scratch, program.workspace, frames.encode(settings), inodes)
 
     def is_for(self, program: Program) -> bool:
         """True if it fits a program: the same parameters, and no folder was replaced or removed."""
@@ -63,7 +74,7 @@ class Worker:
         self.reader = FrameReader(process.stdout)
         self._is_ready = False
         self.instance: Instance | None = None
-        """The instance that waits for a program; no program has run in it."""
+        """The instance that waits for a program, or runs one; None before the first."""
 
     @classmethod
     async def start(cls, native_code: Path) -> Worker:
@@ -93,7 +104,7 @@ class Worker:
             return
         try:
             with anyio.fail_after(_START_SECONDS):
-                await self._read_signal()
+                await self.reader.read(0)
         except (TimeoutError, FramingError):
             raise SandboxUnavailable("the sandbox's worker process did not become ready") from None
         except anyio.EndOfStream:
@@ -104,52 +115,25 @@ class Worker:
     async def prepare(self, instance: Instance) -> None:
         """Have it make an instance, without waiting for that. Raises `SandboxUnavailable` if it is dead."""
         self.instance = instance
-        folders = {"/tmp": str(instance.scratch)}  # noqa: S108 - the guest's name
-        if instance.workspace is not None:
-            folders["/workspace"] = str(instance.workspace)
-        if sys.platform == "win32":
-            folders = {}  # this wasmtime lets programs out of them there: GHSA-f2pq-268w-886c
-        settings = {
-            "memory_bytes": instance.memory_mb * 2**20,
-            "frame_bytes": instance.frame_bytes,
-            "file_bytes": instance.file_mb * 2**20,
-            "folders": folders,
-        }
-        await self._send(framed(b"") + frames.encode(settings))
-
-    async def begin(self) -> Instance:
-        """Wait until the instance waits for its program, and return its parameters. Raises `SandboxUnavailable` if it
-        is dead, and the program has not run."""
-        self._is_ready = False
-        await self._send(framed(b""))
         try:
-            with anyio.fail_after(_START_SECONDS):
-                await self._read_signal()
-        except (TimeoutError, FramingError, anyio.EndOfStream):
-            raise SandboxUnavailable(_ENDED_WHILE_IDLE) from None
-        assert self.instance is not None, "`prepare` was called"  # noqa: S101 - a bug of ours otherwise
-        instance, self.instance = self.instance, None
-        return instance
-
-    async def _send(self, data: bytes) -> None:
-        try:
-            await self.stream.send(data)
+            await self.stream.send(SIGNAL + instance.settings)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            raise SandboxUnavailable(_ENDED_WHILE_IDLE) from None
+            raise SandboxUnavailable(ENDED_WHILE_IDLE) from None
 
-    async def is_reusable(self) -> bool:
-        """True if the instance has ended after the program's `done`, and sent nothing more."""
+    async def has_ended_cleanly(self, quota: Quota) -> bool:
+        """True if the instance has ended after the program's `done`, and sent nothing more; False also if it wrote too
+        much meanwhile."""
+        deadline = anyio.current_time() + _END_SECONDS
         try:
-            with anyio.fail_after(_END_SECONDS):
-                await self._read_signal()
-        except (TimeoutError, FramingError, anyio.EndOfStream, anyio.BrokenResourceError):
+            while self.reader.take(0) is None:
+                with anyio.move_on_after(_LOOK_SECONDS):
+                    await self.reader.more()
+                    continue
+                if anyio.current_time() > deadline or await quota.is_exceeded(self.pid):
+                    return False
+        except (FramingError, anyio.EndOfStream, anyio.BrokenResourceError):
             return False
-        self._is_ready = True
         return self.reader.is_empty
-
-    async def _read_signal(self) -> None:
-        if await self.reader.read(0):
-            raise FramingError("a frame after the last")
 
     async def exit_reason(self) -> str:
         """Why it ended by itself: what it wrote to stderr, or its exit status."""

@@ -135,7 +135,10 @@ class Channel:
         watch = quota.watch(tasks, self, holder) if quota is not None else None
         with self._timer:
             try:
-                await self._begin()
+                frame = OutgoingFrame(self._signal, frames.run_frame(self._run_id, self._program))
+                await self._send(frame, self._last_answer)
+                if not self._signal:
+                    self._begin()
                 await self._read_frames(tasks)
             except FramingError as error:
                 self._died(f"the sandbox broke the protocol and was ended: {error}")
@@ -157,11 +160,7 @@ class Channel:
         self.is_clean = self._done is not None and not self._is_sending
         tasks.cancel_scope.cancel()
 
-    async def _begin(self) -> None:
-        frame = OutgoingFrame(self._signal, frames.run_frame(self._run_id, self._program))
-        await self._send(frame, self._last_answer)
-        if self._signal:
-            await self._reader.read(0)
+    def _begin(self) -> None:
         limits = self._limits
         self._clock = ProgramClock(limits.wall_seconds, limits.upstream_seconds, anyio.current_time)
         self._program.host_wait.on_change = self._host_wait_changed
@@ -172,9 +171,12 @@ class Channel:
     async def _read_frames(self, tasks: TaskGroup) -> None:
         longest, pace = frames.longest_frame(self._limits), Pace()
         while self._ended is None:
-            if (frame := self._reader.take(longest)) is None:
+            if (frame := self._reader.take(longest if self._has_begun else 0)) is None:
                 await self._reader.more()
                 pace.begin()
+                continue
+            if not self._has_begun:
+                self._begin()
                 continue
             if len(frame) > LARGE_BYTES:  # it takes as much as it is, and up to four times that once it is parsed
                 await self._room.wait(memory_of(frame))

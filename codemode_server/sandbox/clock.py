@@ -32,14 +32,14 @@ class ProgramClock:
     @property
     def deadline(self) -> float:
         """When the budget that runs is spent, if nothing changes; infinity if none runs."""
-        if self._is_paused:
+        running = self._in_flight > 0
+        if 0 < self._in_flight <= self._waiting:
             return math.inf
-        running = self._running
         return self._since + self._limits[running] - self._spent[running]
 
     @property
     def spent_setting(self) -> str:
-        return ("limits.wall_seconds", "limits.upstream_seconds")[self._running]
+        return ("limits.wall_seconds", "limits.upstream_seconds")[self._in_flight > 0]
 
     @property
     def program_s(self) -> float:
@@ -51,16 +51,8 @@ class ProgramClock:
         self._count()
         return self._spent[1]
 
-    @property
-    def _running(self) -> int:
-        return 1 if self._in_flight else 0
-
-    @property
-    def _is_paused(self) -> bool:
-        return 0 < self._in_flight <= self._waiting
-
     def _count(self) -> None:
         now = self._now()
-        if not self._is_paused:
-            self._spent[self._running] += now - self._since
+        if not 0 < self._in_flight <= self._waiting:
+            self._spent[self._in_flight > 0] += now - self._since
         self._since = now

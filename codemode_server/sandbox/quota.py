@@ -105,7 +105,7 @@ class Quota:
     async def settle(self) -> None:
         """Remove what was added to the workspace beyond the quota."""
         workspace = self._program.workspace
-        if self.scratch is not None and await _is_larger(self.scratch, self._max_bytes):
+        if self.scratch is not None and not is_empty(self.scratch) and await _is_larger(self.scratch, self._max_bytes):
             self.note_over()
         if workspace is not None and await _is_larger(workspace, self._allowed):
             await anyio.to_thread.run_sync(self._remove_added, workspace)
@@ -179,6 +179,13 @@ async def _measured(measure: Callable[[Path, int], T], folder: Path, most_entrie
         return measure(folder, _SMALL)
     except TooManyFiles:
         return await anyio.to_thread.run_sync(measure, folder, most_entries)
+
+
+def is_empty(folder: Path) -> bool:
+    try:
+        return not os.listdir(folder)  # noqa: PTH208 - names only
+    except OSError:
+        return False
 
 
 async def _is_larger(folder: Path, size: int) -> bool:

@@ -8,7 +8,6 @@ different tasks of one event loop.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import tempfile
@@ -25,7 +24,7 @@ from codemode_server.sandbox.backends.wasm.process import ENDED_WHILE_IDLE, SIGN
 from codemode_server.sandbox.channel import Channel, NotBegun, with_reason
 from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxCount
 from codemode_server.sandbox.importable import IN_WASM
-from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
+from codemode_server.sandbox.quota import Quota, Quotas, ended_itself, is_empty
 from codemode_server.support import temporary
 
 _log = logging.getLogger(__name__)
@@ -91,6 +90,7 @@ class WasmBackend:
                     try:
                         outcome, is_reusable = await self._run_in(worker, program, host_api, quota)
                     except NotBegun:
+                        await self._discard(worker)
                         if is_new:
                             raise SandboxUnavailable(ENDED_WHILE_IDLE) from None
             finally:
@@ -179,11 +179,10 @@ class WasmBackend:
 
     def _next_instance(self, last: Instance | None, program: Program) -> Instance:
         """The same parameters again if the program has left nothing in its /tmp."""
+        if last is not None and is_empty(last.scratch):
+            os.utime(last.scratch)  # whatever time the program has set
+            return last
         if last is not None:
-            with contextlib.suppress(OSError):
-                if not os.listdir(last.scratch):  # noqa: PTH208 - names only
-                    os.utime(last.scratch)  # whatever time the program has set
-                    return last
             self._leave(last.scratch)
         return _make_instance(program)
 

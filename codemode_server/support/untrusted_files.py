@@ -14,8 +14,8 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 MIN_ENTRY_BYTES = 4_096
@@ -41,6 +41,7 @@ class Entry:
     depth: int
     above: Entry | None
     """Its folder; None for the walked folder itself."""
+    is_folder: bool
     is_emptied: bool = False
     """True if this is the second visit of a folder, after all its entries."""
 
@@ -53,10 +54,6 @@ class Entry:
             names.append(folder.name)
             folder = folder.above
         return "/".join(reversed(names))
-
-    @property
-    def is_folder(self) -> bool:
-        return _is_folder(self.status)
 
     @property
     def place(self) -> tuple[str, int | None]:
@@ -78,8 +75,8 @@ class _Level:
     entry: Entry | None
     """None for the walked folder itself."""
     inode: tuple[int, int]
-    folders: list[Entry] = field(default_factory=list)
-    """Those that are not walked yet."""
+    folders: list[Entry] | None = None
+    """Those that are not walked yet; None before its entries are read."""
 
 
 def walk(folder: Path, most_entries: int = EVERYTHING) -> Iterator[Entry]:
@@ -88,34 +85,51 @@ def walk(folder: Path, most_entries: int = EVERYTHING) -> Iterator[Entry]:
     Entries that disappear meanwhile or cannot be read are left out. The caller may remove entries. Raises
     `TooManyFiles`; `OSError`: this process can't open more files.
     """
-    with _unless_gone():
-        count = 0
+    count = 0
+    try:
         for entry in _walk_by_path(folder) if sys.platform == "win32" else _walk_by_descriptor(folder):
             count += not entry.is_emptied
             if count > most_entries:
                 raise TooManyFiles
             yield entry
+    except OSError as error:
+        _check_gone(error)
 
 
 def _walk_by_descriptor(folder: Path) -> Iterator[Entry]:
     here = os.open(folder, FOLDER_FLAGS)
     levels = [_Level(None, _inode(here))]
     try:
-        yield from _scan(here, levels)
         while levels:
-            level = levels[-1]
-            if level.folders:
+            level, depth = levels[-1], len(levels) - 1
+            if level.folders is None:
+                level.folders = []
+                try:
+                    with os.scandir(here) as found:
+                        for item in found:
+                            try:
+                                status = item.stat(follow_symlinks=False)
+                            except OSError:
+                                continue
+                            entry = Entry(here, item.name, status, depth, level.entry, stat.S_ISDIR(status.st_mode))
+                            if entry.is_folder:
+                                level.folders.append(entry)
+                            yield entry
+                except OSError as error:
+                    _check_gone(error)
+            elif level.folders:
                 below = level.folders.pop()
-                with _unless_gone():
+                try:
                     here = _moved(here, below.name)
                     levels.append(_Level(below, _inode(here)))
-                    yield from _scan(here, levels)
-                continue
-            levels.pop()
-            if level.entry is not None:
-                here = _back(here, folder, levels)
-                if levels:
-                    yield replace(level.entry, parent=here, is_emptied=True)
+                except OSError as error:
+                    _check_gone(error)
+            else:
+                levels.pop()
+                if level.entry is not None:
+                    here = _back(here, folder, levels)
+                    if levels:
+                        yield replace(level.entry, parent=here, is_emptied=True)
     finally:
         os.close(here)
 
@@ -144,7 +158,7 @@ def counted_bytes(entry: Entry, names: Counter[int]) -> int:
         names[entry.status.st_ino] += 1
         if names[entry.status.st_ino] > 1:
             return MIN_ENTRY_BYTES
-    return entry.size
+    return max(MIN_ENTRY_BYTES, content_size(entry.status))
 
 
 def content_size(status: os.stat_result) -> int:
@@ -186,27 +200,10 @@ def remove_entry(entry: Entry) -> bool:
     return True
 
 
-@contextmanager
-def _unless_gone() -> Iterator[None]:
-    """Skip a folder that can no longer be opened or read."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.EMFILE, errno.ENFILE):
-            raise
-
-
-def _scan(here: int, levels: list[_Level]) -> Iterator[Entry]:
-    depth, level = len(levels) - 1, levels[-1]
-    with os.scandir(here) as found:
-        for item in found:
-            try:
-                entry = Entry(here, item.name, item.stat(follow_symlinks=False), depth, level.entry)
-            except OSError:
-                continue
-            if entry.is_folder:
-                level.folders.append(entry)
-            yield entry
+def _check_gone(error: OSError) -> None:
+    """Skip a folder that can no longer be opened or read; raise the error if no more files can be opened at all."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        raise error
 
 
 def _moved(here: int, name: str) -> int:
@@ -276,15 +273,19 @@ def _is_folder(status: os.stat_result) -> bool:
 
 
 def _walk_by_path(folder: Path | str, depth: int = 0, above: Entry | None = None) -> Iterator[Entry]:
-    with _unless_gone():
-        if not _is_folder(os.lstat(folder)):
-            return
-        for name in os.listdir(folder):  # noqa: PTH208 - names that are looked at without links
-            with suppress(OSError):
-                # Not by `scandir`, which tells no inode and no number of names on Windows.
-                status = os.lstat(os.path.join(folder, name))  # noqa: PTH118 - `Path` costs more than the call
-                entry = Entry(str(folder), name, status, depth, above)
-                yield entry
-                if entry.is_folder:
-                    yield from _walk_by_path(entry.place[0], depth + 1, entry)
-                    yield replace(entry, is_emptied=True)
+    try:
+        names = os.listdir(folder) if _is_folder(os.lstat(folder)) else []  # noqa: PTH208 - looked at without links
+    except OSError as error:
+        _check_gone(error)
+        return
+    for name in names:
+        try:
+            # Not by `scandir`, which tells no inode and no number of names on Windows.
+            status = os.lstat(os.path.join(folder, name))  # noqa: PTH118 - `Path` costs more than the call
+        except OSError:
+            continue
+        entry = Entry(str(folder), name, status, depth, above, _is_folder(status))
+        yield entry
+        if entry.is_folder:
+            yield from _walk_by_path(entry.place[0], depth + 1, entry)
+            yield replace(entry, is_emptied=True)

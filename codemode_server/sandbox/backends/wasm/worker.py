@@ -77,7 +77,9 @@ class _Pipe:
     def write(self, text: str) -> None:
         data = text.encode()
         del text
-        for piece in (struct.pack(">I", len(data)), data):  # separately, since joining them would copy the data
+        header = struct.pack(">I", len(data))
+        # Large data apart, since joining them would copy it.
+        for piece in (header + data,) if len(data) < _READ else (header, data):
             left = memoryview(piece)
             while left:
                 left = left[os.write(1, left) :]

@@ -58,6 +58,7 @@ from codemode_server.support.json_values import (
     values_at_most,
     values_in,
 )
+from codemode_server.support.off_loop import LARGE_BYTES
 
 MAX_DEPTH = 128
 """Maximum nesting of a guest's frame; deeper values could break code that handles them later."""
@@ -266,7 +267,7 @@ def parse(data: bytes) -> GuestFrame:
         raise ProtocolError(f"a frame is no JSON: {error}") from None
     if not isinstance(frame, dict):
         raise ProtocolError("a frame is no JSON object")
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH or _LARGE_NUMBER.search(data):
+    if len(data) > LARGE_BYTES or data.count(b"[") + data.count(b"{") > MAX_DEPTH or _LARGE_NUMBER.search(data):
         _check_values(frame)
     frame["size"] = len(data)
     if frame.get("op") in ("call", "read"):

@@ -3,7 +3,8 @@
     python -I -B worker.py serve <folder with wasmtime> <native code>
     python -I -B worker.py compile <folder with wasmtime> <component> <native code>
 
-It forwards frames without parsing them: from stdin to the guest, from the guest to stdout. An empty frame is a signal
+It forwards frames without parsing them: from stdin to the guest, from the guest to stdout; that of a new line only when
+the program still runs a moment later, since the host needs it for a program that does not end. An empty frame is a signal
 between host and worker, which no guest can send. The host's first signal means "make an instance", with its settings in
 the next frame, the second "its program follows". The worker sends one when it is ready, one when the instance waits for
 its program, and one when the program has ended. It imports nothing of codemode_server, gets no environment, and writes
@@ -36,6 +37,8 @@ _FRAME_COPIES = 8
 """Memory of a frame on its way, in sizes of its UTF-8: as bytes and as a text, which one emoji makes four times as
 long."""
 _DEEP = "call stack exhausted"
+_LINE, _DONE = '{"op":"line"', '{"op":"done"'
+_LINE_SECONDS = 0.02
 
 
 def engine() -> wasmtime.Engine:
@@ -66,6 +69,11 @@ class _Pipe:
     """Frames on stdin and stdout. When the host dies, the process ends at once, even while a program computes."""
 
     def __init__(self) -> None:
+        self._writing = threading.Lock()
+        self._line = ""
+        """The frame of the last new line of the program, of which the host learns only if it runs for a moment."""
+        self._has_line = threading.Event()
+        threading.Thread(target=self._send_lines, daemon=True).start()
         self._buffer = bytearray()
         self._chunks: queue.SimpleQueue[bytes] | None = None
         if hasattr(select, "poll"):
@@ -73,6 +81,26 @@ class _Pipe:
         else:
             self._chunks = queue.SimpleQueue()
             threading.Thread(target=self._read_ahead, args=(self._chunks,), daemon=True).start()
+
+    def send(self, frame: str) -> None:
+        """Send a frame of the program."""
+        with self._writing:
+            if frame.startswith(_LINE):
+                self._line = frame
+                self._has_line.set()
+                return
+            if frame.startswith(_DONE):  # nothing may follow it
+                self._line = ""
+            self.write(frame)
+
+    def _send_lines(self) -> None:
+        while self._has_line.wait():
+            time.sleep(_LINE_SECONDS)
+            with self._writing:
+                self._has_line.clear()
+                if self._line:
+                    self.write(self._line)
+                    self._line = ""
 
     def write(self, text: str) -> None:
         data = text.encode()
@@ -147,7 +175,7 @@ def serve(native_code: str) -> None:
 
     def send(_: wasmtime.Store, frame: str) -> None:
         if frame:  # an empty one is a signal of the worker
-            pipe.write(frame)
+            pipe.send(frame)
 
     def receive(_: wasmtime.Store, timeout_us: int) -> str | None:
         frame = pipe.read(None if timeout_us < 0 else timeout_us / 1_000_000)

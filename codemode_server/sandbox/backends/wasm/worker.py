@@ -3,9 +3,9 @@
     python -I -B worker.py serve <folder with wasmtime> <native code>
     python -I -B worker.py compile <folder with wasmtime> <component> <native code>
 
-It forwards frames without parsing them: from stdin to the guest, from the guest to stdout; that of a new line only when
-the program still runs a moment later, since the host needs it for a program that does not end. An empty frame is a signal
-between host and worker, which no guest can send. The host's first signal means "make an instance", with its settings in
+It forwards frames without parsing them: from stdin to the guest, from the guest to stdout. It holds back that of a new
+line, which the host needs only of a program that runs on. An empty frame is a signal between host and worker, which no
+guest can send. The host's first signal means "make an instance", with its settings in
 the next frame, the second "its program follows". The worker sends one when it is ready, one when the instance waits for
 its program, and one when the program has ended. It imports nothing of codemode_server, gets no environment, and writes
 the reason for a failure to stderr.

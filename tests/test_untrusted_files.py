@@ -11,8 +11,6 @@ from pathlib import Path
 
 from codemode_server.support.untrusted_files import MIN_ENTRY_BYTES, empty, remove, used_bytes, walk
 
-PLENTY = 10**12
-
 
 def nest(folder: Path, levels: int) -> int:
     """Folders in folders, deeper than any path reaches; gives the descriptor of the last one."""

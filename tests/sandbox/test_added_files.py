@@ -11,7 +11,6 @@ from codemode_server.sandbox.added_files import Contents, Removed, contents, rem
 from codemode_server.support.untrusted_files import MIN_ENTRY_BYTES, TooManyFiles, used_bytes
 
 MB = 2**20
-EVERYTHING = 10**12
 
 
 @pytest.fixture

@@ -129,7 +129,10 @@ async def test_a_worker_killed_under_its_program_is_told(wasm: object) -> None:
         assert outcome.ending is Ending.DIED
         assert outcome.error is not None
         assert "exit status -9" in outcome.error.message
+        (pid,) = pids_of(own)
         assert (await own.run(one_program("6 * 7"), Tools())).value == 42
+        os.kill(pid, signal.SIGKILL)
+        assert (await own.run(one_program("6 * 7"), Tools())).value == 42, "nothing is told of one killed while idle"
 
 
 FRAMES = {

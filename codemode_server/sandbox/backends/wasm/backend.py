@@ -172,6 +172,8 @@ class WasmBackend:
                     self._has_surplus.set()
                 return
         await self._discard(worker)
+        if self._closed:
+            await self._remove_scratch()
         try:
             await self._fill()
         except SandboxUnavailable as error:

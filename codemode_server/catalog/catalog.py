@@ -54,7 +54,6 @@ class Tool:
     observed: Observed | None = None
     """The observations of its results at the time of this snapshot; None if results are not learned."""
     openings: SharedOpenings = NO_SHARED_OPENINGS
-    """Sentences with which several descriptions of its server begin."""
 
     @property
     def raw_name(self) -> str:
@@ -87,7 +86,6 @@ class Tool:
 
     @cached_property
     def deprecation(self) -> str:
-        """The deprecation notice of its upstream; empty if it is not deprecated."""
         return deprecation(self.definition.description)
 
     @cached_property
@@ -108,7 +106,6 @@ class Tool:
 
     @cached_property
     def digest(self) -> bytes:
-        """Digest of its definition, without observations."""
         it = self.definition
         texts = it.name, it.description, it.title or ""
         said = "\0".join((self.server, self.name, *texts, it.effect, self.schemas_digest))
@@ -124,7 +121,6 @@ class Server:
     listing: UpstreamListing
     tools: tuple[Tool, ...]
     openings: SharedOpenings = NO_SHARED_OPENINGS
-    """Sentences with which several descriptions of its tools begin."""
     prompts: tuple[PromptDefinition, ...] = ()
     """Those of its listing that anybody may be told of."""
 
@@ -233,7 +229,6 @@ class Server:
         return name in self.by_name or self.has_resources_as(name)
 
     def source_of(self, member: str) -> str | None:
-        """The source of a module in its package; None if there is no such module."""
         if self.has_resources_as(member):
             return self.resources.source
         tool = self.by_name.get(member)
@@ -259,8 +254,6 @@ class Server:
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """All servers, sorted by Python name, and their tools."""
-
     servers: tuple[Server, ...] = ()
 
     @classmethod
@@ -333,7 +326,6 @@ class Catalog:
         return found
 
     def tool(self, server: str, tool: str) -> Tool:
-        """The tool of these Python or raw names. Raises `UnknownTool` with the nearest names."""
         return self.server(server).tool(tool)
 
     def mistyped_tools(self, name: str) -> list[Tool]:

@@ -57,7 +57,6 @@ class SchemaReader:
 
 
 def is_mere_reference(schema: object) -> bool:
-    """True if the schema is only a `$ref` and annotations."""
     return isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and _ANNOTATIONS.issuperset(schema)
 
 
@@ -73,7 +72,6 @@ def required_of(flat: Flat) -> list[str]:
 
 
 def branches_of(flat: Flat) -> list[Any]:
-    """The alternatives of `anyOf` and `oneOf`."""
     return [branch for key in ("anyOf", "oneOf") if isinstance(flat.get(key), list) for branch in flat[key]]
 
 
@@ -94,7 +92,6 @@ def kinds_of(flat: Flat) -> list[str]:
 
 
 def enum_of(flat: Flat) -> list[Any]:
-    """The allowed values; empty if any value is allowed."""
     if "const" in flat:
         return [flat["const"]]
     found = flat.get("enum")
@@ -127,11 +124,8 @@ def _merged(first: Flat, second: Flat) -> Flat:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The properties of an object, of all its alternatives and conditions together."""
-
     schemas: dict[str, Any]
     required: frozenset[str]
-    """The names that every alternative requires."""
     is_open: bool
     """True if others may be given: the schema says so, or says nothing of any."""
     forms: tuple[str, ...] = ()
@@ -213,7 +207,6 @@ def _conditions(reader: SchemaReader, flat: Flat) -> list[Flat]:
 
 
 def _consequences(reader: SchemaReader, flat: Flat, depth: int) -> list[dict[str, Any]]:
-    """The properties that each `then` and `else` declares."""
     parts = [it.get(key) for it in _conditions(reader, flat) for key in ("then", "else")]
     return [_all_properties(reader, reader.flat(it), depth + 1) for it in parts if depth < _MAX_NESTED_BRANCHES]
 

@@ -132,7 +132,6 @@ def _suffixed(name: str, raw: str) -> Iterable[str]:
 
 
 def name_alone(raw: str, kind: Kind) -> str:
-    """The name without regard to collisions."""
     if raw.isascii() and is_plain_identifier(raw) and raw.strip("_") and len(raw) <= MAX_NAME_CHARACTERS:
         name = raw
     else:

@@ -146,8 +146,6 @@ def _without_asked(shape: Shape, arguments: Mapping[str, Any]) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The words of an argument that is a text or a list of texts."""
-
     words: frozenset[str]
     is_query: bool = False
     is_select: bool = False
@@ -162,7 +160,6 @@ class _Asked:
         return cls(words, _QUERY.match(text) is not None, _SELECT.match(text) is not None)
 
     def names(self, keys: Mapping[str, object]) -> bool:
-        """True if it names two or more keys, and all of them."""
         named = {word.casefold() for key in keys for word in _WORD.findall(key)}
         return len(keys) >= 2 and named <= self.words and (self.is_query or 2 * len(named) >= len(self.words))
 

@@ -40,7 +40,6 @@ class Resource:
     module: str
     """`resources`, or `resources_` if a tool of the server has that name."""
     name: str
-    """Its file name."""
     definition: ResourceDefinition
 
     @property
@@ -122,8 +121,6 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Result of resolving a resource: the URI to read, or the problem."""
-
     uri: str
     resource: Resource | None = None
     """The listed resource, or the template that the URI is an expansion of."""
@@ -166,7 +163,6 @@ class ServerResources:
 
     @property
     def source(self) -> str:
-        """The module as programs import it."""
         example = next((it for it in self.all if not it.is_template), None)
         template = next((it for it in self.all if it.is_template), None)
         lines = [
@@ -211,7 +207,6 @@ class ServerResources:
             return Found(resource.uri, resource, str(error))
 
     def at(self, uri: str) -> Resource | None:
-        """The listed resource with this URI."""
         found = self._by_normal_uri.get(_normal_form(uri), ())
         return next((it for it in found if it.uri == uri), None)
 

@@ -34,13 +34,10 @@ _UNSPECIFIC = re.compile(r"(?:list\[|dict\[str, )*Any(?: \| None)?\]*")
 
 @dataclass(frozen=True, slots=True)
 class ReturnType:
-    """The type of a tool's result, and where it comes from."""
-
     type: PyType
     """Its classes are in the source of the stub."""
     origin: Origin
     calls: int = 0
-    """Number of calls in which it was observed."""
     may_be_json: bool = False
     """True if the declared result is a single text, which programs receive parsed if it is JSON."""
     open_classes: frozenset[str] = frozenset()

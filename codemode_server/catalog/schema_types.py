@@ -108,8 +108,6 @@ class _Class:
 
 
 class TypeWriter:
-    """Writes the types of one module and collects the TypedDicts that they need."""
-
     def __init__(self, root: object, reserved: Iterable[str] = ()) -> None:
         self._reader = SchemaReader(root)
         self._names = {*STUB_NAMES, *KEYWORDS, "File", *reserved}
@@ -133,7 +131,6 @@ class TypeWriter:
 
     @property
     def closed_classes(self) -> frozenset[str]:
-        """Those whose dicts surely have no other keys."""
         return frozenset(name for name, is_closed in self._is_closed.items() if is_closed)
 
     @property

@@ -31,7 +31,6 @@ class Shape:
     unread: int = 0
     lists: int = 0
     items: Shape | None = None
-    """The merged shape of all items; None if all lists were empty."""
     dicts: int = 0
     keys: dict[str, Shape] = field(default_factory=dict)
     """Shapes by field name, in order of first occurrence; a field that all dicts have has the same total."""
@@ -161,7 +160,6 @@ def with_keys_as_data(shape: Shape, names: Collection[str]) -> Shape:
 
 
 def with_varying_keys(shape: Shape) -> Shape:
-    """A copy whose keys depend on the arguments of the call."""
     return replace(shape, keys={}, others=None, is_map=True, keys_vary=True)
 
 
@@ -210,7 +208,6 @@ def to_json(shape: Shape) -> dict[str, Any]:
 
 
 def from_json(data: object, depth: int = 0) -> Shape:
-    """Reads the output of `to_json`. Raises `ValueError`: the data is not a shape."""
     if not isinstance(data, dict) or depth > 2 * MAX_DEPTH:
         raise ValueError("no shape")
     counts = {name: data.get(short, 0) for name, short in _COUNTS.items()}

@@ -87,7 +87,6 @@ def tool_summary(definition: ToolDefinition, shared: Mapping[str, int]) -> str:
 
 
 def first_sentence(text: str, limit: int = MAX_SUMMARY_CHARACTERS) -> str:
-    """The first sentence on one line; ends with `…` if it was cut."""
     return _cut(next(iter(_opening(text)), ""), limit)
 
 

@@ -11,7 +11,6 @@ from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.tools import Effect, Refusal
 
 AsksFirst = Callable[[Server, Tool], bool]
-"""Predicate: no call of the tool is sent before the person has approved it."""
 ASKS_FIRST = "asks the user first"
 _MAX_REASON_CHARACTERS = 160
 _MAX_REASONS = 3

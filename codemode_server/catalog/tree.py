@@ -67,7 +67,6 @@ class Tree:
     skills: Callable[[], Iterable[Entry]] = tuple
     workflows: Callable[[], Iterable[Entry]] = tuple
     workspace: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: ()
-    """The entries of one folder of the workspace."""
     skill: Callable[[str], tuple[str, str]] | None = None
     """The text of a skill and what its head says."""
     workflow: Callable[[str], str] | None = None
@@ -75,7 +74,6 @@ class Tree:
     """The text of a file, given its path and whether only some of its lines are requested."""
 
     def list_dir(self, path: str = "/") -> Shown:
-        """The content of a folder, or of a topic of a large server."""
         catalog = self.catalog
         place, page = _page(path)
         parts = _parts(place)
@@ -263,7 +261,6 @@ def _dotted(text: str) -> list[str]:
 
 
 def _at(catalog: Catalog, parts: list[str], place: str) -> Server | ServerResources | Tool | Resource | None:
-    """The server, tool or module that a path below `servers` names."""
     server = catalog.by_name.get(parts[1]) if len(parts) > 1 and parts[0] == "servers" else None
     if server is None or len(parts) == 2:
         return server

@@ -56,7 +56,6 @@ def run(parsed: argparse.Namespace) -> int:
 async def rows_page(
     loaded: LoadedSettings, execution_id: ExecutionId | None, *, since: float, limit: int, as_json: bool
 ) -> str:
-    """The newest rows of the local principal, the newest last."""
     lines = AuditLines(loaded)
     with stored_records(loaded) as records:
         newest = partial(records.audit.newest, records.principal, execution_id=execution_id)

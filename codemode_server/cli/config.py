@@ -101,7 +101,6 @@ def trust(loaded: LoadedSettings) -> str:
 
 
 def withdraw(folder: Path) -> str:
-    """Stop trusting the files of the folder; they need not exist any more."""
     try:
         is_removed = TrustRecord.forget(folder.resolve() / NAME)
     except OSError as error:

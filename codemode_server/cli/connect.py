@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_place(parser: argparse.ArgumentParser) -> None:
-    """Which file, and whether to ask."""
     parser.add_argument("host", metavar="HOST", choices=sorted(HOSTS), help=f"one of {', '.join(sorted(HOSTS))}")
     parser.add_argument("--project", action="store_true", help="the host's file in the current folder")
     parser.add_argument("--yes", action="store_true", help="change the file without being asked")
@@ -107,7 +106,6 @@ def _page(plan: connecting.HostFileChange) -> str:
 
 @contextmanager
 def _refusals_named(place: HostPlace) -> Iterator[None]:
-    """Name the file in errors about it."""
     try:
         yield
     except NotEditable as error:

@@ -63,8 +63,6 @@ def locked(place: ConfigFile) -> Iterator[EditedFile]:
 
 
 class SecretDestination:
-    """Stores secrets where the person wants them."""
-
     def __init__(self, file: EditedFile, kind: str) -> None:
         self._dotenv_path = file.dotenv
         self._dotenv = read_dotenv(self._dotenv_path, {}, [], ".env")
@@ -76,11 +74,9 @@ class SecretDestination:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Variables that an entry may refer to."""
         return {**self._dotenv, **os.environ}
 
     def new(self) -> SecretNames:
-        """Names for secrets, beside those that are stored already."""
         if self._keyring is None:
             return SecretNames(self._dotenv, os.environ)
         stored = {name: self._keyring.get(name) or "" for name in self._keyring.names()}

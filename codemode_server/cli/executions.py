@@ -94,7 +94,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 async def list_executions(loaded: LoadedSettings, limit: int, *, as_json: bool) -> str:
-    """The newest executions of the local principal, newest first."""
     with stored_records(loaded) as records:
         found = [await records.execution(name) for name in await records.names(limit)]
         executions = [it for it in found if it is not None]
@@ -155,7 +154,6 @@ async def _revealed(loaded: LoadedSettings, page: str) -> str:
 
 
 async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: bool) -> str:
-    """One execution with its calls."""
     with stored_records(loaded) as records:
         recorded = await records.find(ExecutionId(execution_id))
         if recorded is None:
@@ -268,7 +266,6 @@ async def exported(records: Records, since: float) -> AsyncGenerator[str]:
 
 
 def _call_with_values(records: Records, it: CallRecord, retries: Sequence[CallRetry]) -> dict[str, Any]:
-    """As `call_json`, with what the configuration lets be shown of arguments and result."""
     arguments, result = records.values(it)
     return call_json(records, it, retries) | {
         "arguments": None if arguments is None else json.loads(arguments),

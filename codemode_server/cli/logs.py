@@ -37,8 +37,6 @@ _NOTE = "codemode_note"
 
 
 class _LineFormatter(logging.Formatter):
-    """One line for each record, masked and escaped."""
-
     def __init__(self, config: LiveConfig, format_: str) -> None:
         super().__init__(format_)
         self._config = config
@@ -85,8 +83,6 @@ class RateLimit(logging.Filter):
 
 
 class _PrivateFile(RotatingFileHandler):
-    """A log file that only its owner can read."""
-
     def _open(self) -> TextIOWrapper:
         handle = open_private(Path(self.baseFilename), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         return TextIOWrapper(os.fdopen(handle, "ab"), encoding="utf-8")

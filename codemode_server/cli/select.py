@@ -101,7 +101,6 @@ def sync(catalog: Catalog, folder: Path) -> str:
 
 
 def tree_of(catalog: Catalog) -> dict[str, str]:
-    """All files of the tree: path below `servers/` → source."""
     files = {"__init__.py": SERVERS_PACKAGE}
     for server in catalog.servers:
         names = [tool.name for tool in server.tools]

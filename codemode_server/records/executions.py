@@ -85,7 +85,6 @@ class Records:
         return await self.history.names(self.principal, since, limit)
 
     async def execution(self, execution_id: ExecutionId) -> ExecutionRecord | None:
-        """One execution; None if there is none (any more)."""
         found = await self._find(execution_id)
         return None if found is None else found[0]
 
@@ -138,7 +137,6 @@ class Records:
         return self.config.payloads != "all"
 
     async def cancel(self, execution_id: ExecutionId) -> None:
-        """Ask the product that runs an execution to cancel it."""
         if not await self._journal.ask_to_cancel(self.principal, execution_id):
             raise CodemodeError(f"no program {execution_id} of yours runs (any more)")
 
@@ -161,7 +159,6 @@ class Records:
         return it if self.loaded.place is not None else replace(it, question=replace(it.question, rule=None))
 
     async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> None:
-        """Answer a question that is open; `always` writes its rule into the configuration."""
         approval, stored = await self.stored_approvals.get(self.principal, approval_id), None
         may_be_approved = approval is not None and approval.may_be_approved(time.time())
         if approval is not None and (may_be_approved if answer.is_approved else approval.is_open(time.time())):

@@ -42,7 +42,6 @@ class NamedTool:
     subject: Subject
     is_known: bool = True
     uri: str | None = None
-    """The address of a resource."""
     target: CallTarget | None = None
     """None if the tool is not known, and for prompts."""
     labels: frozenset[str] = frozenset()
@@ -58,7 +57,6 @@ class KnownTools:
     held_back: Callable[[str, ToolDefinition], Decision | None]
     """The decision on calls of a tool since its definition is not accepted."""
     read: Mapping[Holder, Sequence[Source]]
-    """The stored sources of sessions."""
 
     @classmethod
     @contextmanager
@@ -122,7 +120,6 @@ class KnownTools:
         return one_line(f"{told}; did you mean {meant}?" if meant else f"{told}.", 2 * _MAX_CHARACTERS)
 
     def has_server(self, name: str) -> bool:
-        """True if the configuration has a server of this name, or the last run had."""
         return name in self.catalog.by_name or name in {**self.loaded.settings.servers, **self.loaded.invalid_servers}
 
     def about(self, found: NamedTool) -> dict[str, list[str]]:

@@ -74,7 +74,6 @@ _POLITE_WORDS = """
 """
 _POLITE = frozenset(_POLITE_WORDS.split())
 _FIRST_WORDS = 8
-"""Number of leading words of a subquery that are searched for its verb."""
 _READ_ENDS = {"in", "of", "for", "from", "with", "on", "to", "by"}
 _MANY = {"all", "every", "each", "any"}
 _NO_PLURALS = {"details", "this", "status", "address", "access"}
@@ -113,7 +112,6 @@ def is_verb(word: str) -> bool:
 
 
 def is_reading_verb(word: str) -> bool:
-    """True if a lower-case word is a verb that changes nothing: list, read, search, check or download."""
     return _kind(word) in _READING
 
 
@@ -201,14 +199,12 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def subqueries(query: str) -> tuple[str, ...]:
-    """The subqueries of a query with several; empty for any other query."""
     parts = (part.strip() for part in _CLAUSE_END.split(query) if part)
     found = [part for part in parts if len(stems(part)) >= _MIN_WORDS]
     return tuple(found[:_MAX_SUBQUERIES]) if len(found) > 1 else ()
 
 
 def is_short(query: str) -> bool:
-    """True if a query has at most eight words."""
     return len(query) <= _MAX_SHORT_CHARACTERS and len(_WORD.findall(query)) <= _MAX_SHORT_WORDS
 
 

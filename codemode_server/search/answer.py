@@ -33,7 +33,6 @@ _MAX_NAMED = 3
 MAX_RESULTS = 100
 _QUERY_CHARACTERS = 2_000
 _NAME = re.compile(r"\w+(?:[-.]\w+)*")
-"""Matches the Python name or raw name of a tool in a text."""
 SKILLS = "skills"
 """As the `server` argument: search the skills, if no server has this name."""
 _GENERAL = frozenset({"mcp", "server", "api"})
@@ -99,7 +98,6 @@ class _Search:
 
     @property
     def within(self) -> str | None:
-        """The key of the collection to search; None for all."""
         if self.server is not None:
             return f"servers/{self.server.name}"
         return SKILLS if self.is_of_skills else None
@@ -279,7 +277,6 @@ _MAX_SERVERS = 40
 
 
 def _asks_for_everything(catalog: Catalog, query: str) -> Server | bool:
-    """True if a query asks for all tools; the server if it asks for all tools of one."""
     asked = set(stems(query))
     if not asked:
         return True
@@ -314,7 +311,6 @@ _DESCRIPTION_CHARACTERS = 400
 _MIN_SHARE = 0.5
 _NAME_WEIGHT = 2.0
 _GENERIC = frozenset(stems("read get show open list find search resource resources template file document content"))
-"""Stems that say nothing of a single resource."""
 
 
 def _matching_resources(servers: Iterable[Server], query: str) -> tuple[Resource, ...]:

@@ -39,7 +39,6 @@ class LightModel:
     """all-MiniLM-L6-v2 with 8-bit weights, by onnxruntime and tokenizers."""
 
     def __init__(self) -> None:
-        """Reads the weights. Raises `ValueError`: the file is not the expected one."""
         import onnxruntime
         from tokenizers import BertWordPieceTokenizer
 

@@ -27,7 +27,6 @@ Scores = NDArray[np.float32]
 _K1, _B = 1.5, 0.7
 _SYNONYM_WEIGHT = 0.4
 _NEAR_WEIGHT = 1.4
-"""The same for words that are near in meaning, times their nearness."""
 
 Related = Callable[[str], Mapping[str, float]]
 """Returns the terms that count instead of a term, with their share of its weight."""
@@ -122,7 +121,6 @@ class _Columns:
         return [term[1:] for term in self._numbers if term[0] == "=" and len(term) > 2 and term[1:].isalpha()]
 
     def scores(self, queries: Sequence[Mapping[str, float]], related: Related) -> Scores:
-        """The BM25 score of each document, a row for each query."""
         of_term = {term: self._scores_of(term, related) for asked in queries for term in asked}
         rows = np.zeros((len(queries), self.total), np.float32)
         for row, asked in zip(rows, queries, strict=True):

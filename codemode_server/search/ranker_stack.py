@@ -36,8 +36,6 @@ _LET_THROUGH_BY = {
 
 
 class Ranking(NamedTuple):
-    """The results of one query, best first, and the ranker that produced them."""
-
     found: list[Scored]
     level: RankerName
 
@@ -48,7 +46,6 @@ class RankerStack:
     def __init__(
         self, vector_rankers: Sequence[VectorRanker] = (), usage_boost: UsageBoost = lambda index: None
     ) -> None:
-        """Vector rankers, from the weakest to the best; `keep` runs them. `usage_boost` is called for each ranking."""
         self._vector_rankers = tuple(vector_rankers)
         self._usage_boost = usage_boost
         self._indexing = Lock()

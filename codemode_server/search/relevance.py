@@ -25,7 +25,6 @@ _MIN_SHOWN = 3
 _MIN_RELEVANCE, _MIN_RELEVANCE_OF_SEVERAL = 0.2, 0.1
 """Minimum relevance of a match for a query, or for one of several subqueries, which contain more words."""
 _NEARNESS = 2.0
-"""Weight of the cosine relative to the relevance of the words."""
 _MIN_FIT, _MIN_FIT_OF_SEVERAL = 0.84, 0.7
 """Minimum of relevance and weighted cosine, where there are vectors."""
 _COMPARED = 5
@@ -40,7 +39,6 @@ _MIN_WEIGHT = 0.05
 
 
 def above_threshold(query: str, ranked: Sequence[Scored], level: RankerName) -> list[Scored]:
-    """The ranked results without weak ones, in the same order."""
     share = _MIN_SHARE_BY_MEANING
     if level == "lexical":
         share = _MIN_SHARE_OF_SEVERAL_BY_WORDS if subqueries(query) else _MIN_SHARE_BY_WORDS

@@ -44,8 +44,6 @@ _FILL_IN = "fill_in"
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """A search result with the notes that its lines show."""
-
     thing: Findable
     unavailable: str
     """Why a call would fail; empty if it can be called."""
@@ -54,9 +52,7 @@ class SearchResult:
     is_effect_asked: bool = False
     """True if the search had an effect filter; tools that state no effect are then marked."""
     refusal: Refusal | None = None
-    """Why every call of it is refused."""
     asks_first: bool = False
-    """True if no call of it is sent before the person has approved it."""
 
     @property
     def module(self) -> str:
@@ -130,7 +126,6 @@ class SearchResult:
 @dataclass(frozen=True, slots=True)
 class SearchResults:
     results: tuple[SearchResult, ...]
-    """The best first."""
     note: str = ""
     """Next step, if it is not obvious; shown after the results."""
     doubt: str = ""
@@ -142,7 +137,6 @@ class SearchResults:
     task: str = ""
 
     def marked(self, asks_first: Callable[[Tool], bool]) -> SearchResults:
-        """The same, where the tools are marked that ask the user first."""
         results = (replace(it, asks_first=isinstance(it.thing, Tool) and asks_first(it.thing)) for it in self.results)
         return replace(self, results=tuple(results))
 

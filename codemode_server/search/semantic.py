@@ -48,7 +48,6 @@ _DOWNLOAD_SECONDS = 3_600.0
 _DOCUMENTS_SECONDS = 300.0
 _QUERY_SECONDS = 8.0
 _BUSY_SECONDS = 2.0
-"""Maximum time that a query waits for another query or a batch of documents."""
 _END_SECONDS = 2.0
 _BATCH_TEXTS = 32
 """Texts of a batch. Queries can use the encoder between batches; each batch is written to disk."""
@@ -243,7 +242,6 @@ class _Worker:
             kill_group(self._process)
 
     def close(self) -> None:
-        """Ends the process, waits for it and closes its pipes."""
         self.kill()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)

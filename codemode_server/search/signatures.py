@@ -15,13 +15,9 @@ from codemode_server.support.text import joined_within
 
 _MAX_REQUIRED_CHARACTERS = 600
 _MAX_TYPE_CHARACTERS = 70
-"""Length limit of one parameter, or of the result, with its type."""
 _MAX_FIRST_TYPE_CHARACTERS = 100
-"""The same limit for a required parameter of one of the first results."""
 _MAX_FIELDS_CHARACTERS = 100
-"""Length limit of the keys of one class of the result."""
 _MAX_CLASSES_CHARACTERS = 200
-"""Length limit of the classes of all parameters, and again of those of the result."""
 _MIN_CLASS_CHARACTERS = 20
 
 

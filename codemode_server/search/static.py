@@ -53,7 +53,6 @@ class StaticEncoder:
         self.name = ""
 
     def load(self) -> None:
-        """Reads the table. Raises `EncoderFailed`: the file is missing or damaged."""
         with self._lock:
             try:
                 header, body = _read(self._path)
@@ -74,7 +73,6 @@ class StaticEncoder:
         return self._tokens is not None and len(self._tokens.of(word)) == 1
 
     def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A row of unit length for each text; a row of zeros if no word of it is known."""
         with self._lock:
             if self._tokens is None:
                 raise EncoderFailed("it is not loaded", may_retry=True)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from codemode_server.storage.tool_tables import ToolTable
 
 MAX_TOOLS = 2_000
-"""Maximum number of tools in the statistics; the least recently used are dropped."""
 MAX_BOOSTED = 3
 """Results that the boost may move up in one search, and so the number of places that a result may fall."""
 _MAX_BOOST = 0.1
@@ -41,8 +40,6 @@ _NEVER = Use(0.0, 0.0)
 
 
 class UsageStats:
-    """How often each tool is used in this installation."""
-
     def __init__(
         self, store: ToolTable[ToolName, Use], config: LiveConfig | None = None, *, now: Callable[[], float] = time.time
     ) -> None:
@@ -64,7 +61,6 @@ class UsageStats:
         return self._config.settings.search.habits
 
     def follow_config(self) -> None:
-        """Deletes all counts if `search.habits` is off."""
         if not self._is_on and self._known:
             self._known, self._unsaved = {}, {}
             self._store.forget()

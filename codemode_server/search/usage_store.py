@@ -16,8 +16,6 @@ class ToolName(NamedTuple):
 
 
 class Use(NamedTuple):
-    """The decayed number of uses of a tool at a point in time."""
-
     uses: float
     at: float
 

@@ -65,7 +65,6 @@ class VectorRanker:
         return vectors if self._is_loaded and vectors is not None and vectors.index is index else None
 
     def failed(self, error: EncoderFailed) -> None:
-        """Reports that a search could not be ranked by this ranker."""
         if self._is_loaded and not isinstance(error, EncoderBusy):
             self._record_failure(error)
 
@@ -156,8 +155,6 @@ def _encoders(settings: SearchSettings, semantic: SemanticEncoder) -> list[tuple
 
 @dataclass(frozen=True, slots=True)
 class SearchDiagnosis:
-    """The best ranker that works, and why there is none better."""
-
     level: Literal["lexical", "static", "semantic"]
     description: str
     is_met: bool

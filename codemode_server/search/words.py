@@ -40,7 +40,6 @@ def name_term(text: str) -> str:
 
 
 def joined_terms(text: str) -> list[str]:
-    """Every two adjacent words joined, without stop words: `keyvault` finds `key_vault`."""
     return _joined([word for word in _words(text) if word not in STOP_WORDS])
 
 

@@ -54,7 +54,6 @@ class EncryptedFileStore:
         return f"encrypted files in {self.folder}"
 
     def get(self, name: str) -> str | None:
-        """The value; None if there is none."""
         path = self._path(_VALUE, name)
         with _explained(path):
             if not os.path.lexists(self.folder):
@@ -82,11 +81,9 @@ class EncryptedFileStore:
             replace_private(path, self._cipher().encrypt(data, name))
 
     def remove(self, name: str) -> bool:
-        """Remove the value; False if there was none."""
         return self._remove(self._path(_VALUE, name))
 
     def names(self) -> list[str]:
-        """The names of all values, sorted."""
         return self._names(_VALUE)
 
     @contextmanager
@@ -107,7 +104,6 @@ class EncryptedFileStore:
             yield
 
     def where(self, name: str) -> str:
-        """Where this value is stored, for the person."""
         return str(self._path(_VALUE, name))
 
     def _mark(self, name: str) -> None:

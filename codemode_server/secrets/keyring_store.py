@@ -44,8 +44,6 @@ def open_store(state_folder: Path) -> EncryptedFileStore:
 
 
 class KeyringStore(EncryptedFileStore):
-    """The keyring, and encrypted files for what it does not hold."""
-
     def __init__(self, state_folder: Path, keyring: KeyringBackend, *, timeout_s: float = _TIMEOUT_S) -> None:
         super().__init__(state_folder)
         self._keyring = keyring
@@ -111,7 +109,6 @@ class _Failed(Exception):
 
 
 def _bounded(call: Callable[[], T], timeout_s: float) -> T:
-    """Call a function that may raise anything or never return."""
     outcome: Future[T] = Future()
 
     def run() -> None:

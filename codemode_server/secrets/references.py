@@ -18,11 +18,8 @@ _COMMANDS_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reference:
-    """Target of a `${…}` in the configuration."""
-
     kind: Literal["keyring", "command"]
     text: str
-    """The name of the secret, or the command."""
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.text}"

@@ -13,10 +13,8 @@ from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.support.private_files import data_folder, private_folder, replace_private
 
 FOLDER = "secrets"
-"""The folder of secrets in the state folder."""
 MAX_VALUE_BYTES = 1_000_000
 SIGN_IN = "oauth/"
-"""Prefix of the names of sign-in tokens."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 

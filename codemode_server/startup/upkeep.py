@@ -59,8 +59,6 @@ class Retention:
 
 
 class Upkeep:
-    """Does the upkeep of one state folder for one process."""
-
     def __init__(
         self,
         folder: Path,
@@ -105,7 +103,6 @@ class Upkeep:
         self._is_ending.set()
 
     def pass_once(self) -> None:
-        """Do all steps, also if one fails. Blocks."""
         problems: dict[str, None] = {}
         try:
             with closing(Database(self._folder)) as database:

@@ -29,17 +29,14 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Values = Sequence[object] | Mapping[str, object]
-"""The parameters of a statement."""
 
 FILE_NAME = "codemode.db"
 ASIDE_NAME = f"{FILE_NAME}.set-aside"
 """Name of the database of another version, the last one that was met."""
 FILE_SUFFIXES = ("", "-wal", "-shm")
-"""Suffixes of the files that make up the database."""
 _WAL_BYTES = 4 * 2**20
 """Size to which SQLite truncates the write-ahead log after a checkpoint."""
 _BUSY_SECONDS = 5.0
-"""How long to wait for the lock of another process."""
 _FULL_BELOW_BYTES = 64 * 1024
 """SQLite may report a full disk as an I/O error; with less free space than this, the disk is taken for full."""
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -77,7 +74,6 @@ class Database:
             raise unavailable(self.path, error) from error
 
     def transact(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        """Do a step in a transaction. Raises `JournalUnavailable`: as `use`."""
         with self.use() as connection, transaction(connection):
             return step(connection)
 
@@ -97,7 +93,6 @@ class Database:
         return await to_thread.run_sync(read)
 
     async def rows(self, statement: str, values: Values = ()) -> list[Any]:
-        """The rows of a query. Raises `JournalUnavailable`: as `use`."""
         return await self.read(lambda connection: connection.execute(statement, values).fetchall())
 
     def close(self) -> None:
@@ -124,7 +119,6 @@ def placeholders(count: int) -> str:
 
 
 def unavailable(path: Path, error: Exception) -> JournalUnavailable:
-    """The error to raise for an error of SQLite or of the file system."""
     code = _primary_code(error)
     if code in _DAMAGE:
         return _damaged(path, str(error))

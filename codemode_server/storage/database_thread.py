@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MAX_QUEUED = 256
-"""Items that are taken from the queue for one transaction."""
 _COLLECT_S = 0.05
 """How long a posted step is held back, so that it shares a transaction with the next step that somebody awaits."""
 
@@ -72,7 +71,6 @@ class DatabaseThread:
         return await future
 
     async def rows(self, statement: str, values: Values = ()) -> list[Any]:
-        """The rows of a query, after all that was queued before. Raises as `run`."""
         return await self.run(lambda connection: connection.execute(statement, values).fetchall())
 
     def post(

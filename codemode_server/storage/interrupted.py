@@ -116,7 +116,6 @@ class Ownership:
         return private_subfolder(private_folder(self._state_folder, is_readable=True), "running")
 
     def close(self) -> None:
-        """Remove the folder; this product runs nothing any more."""
         if self._own is not None:
             self._own.remove()
             self._own = None

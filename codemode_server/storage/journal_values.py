@@ -64,7 +64,6 @@ def detail_of(decision: Decision) -> JsonValue:
 
 
 def to_decision(name: str, reason: str, detail: JsonValue) -> Decision:
-    """The decision of a stored kind, reason and detail."""
     match name:
         case "allow":
             return Allow(reason)

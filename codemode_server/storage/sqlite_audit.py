@@ -156,7 +156,6 @@ def append_values(connection: sqlite3.Connection, values: Sequence[Any]) -> None
 
 
 def size_of(values: Sequence[Any]) -> int:
-    """Approximate size in bytes of the row with these values."""
     return _ROW_BYTES + sum(len(value) for value in values if isinstance(value, str))
 
 
@@ -173,7 +172,6 @@ def delete_audit_rows(connection: sqlite3.Connection, *, until: int, limit: int)
 
 
 def anchor_of(connection: sqlite3.Connection) -> tuple[int, str]:
-    """Number and digest of the last row that retention deleted."""
     row = connection.execute("SELECT number, digest FROM audit_anchor").fetchone()
     return row or (0, "")  # somebody deleted it; then the oldest row does not fit
 

@@ -26,7 +26,6 @@ from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import Database
 
 MAX_EXAMINED = 20_000
-"""Executions that one search looks at."""
 MAX_COUNTED_ROWS = 50_000
 """Newest rows of the audit in which decisions are counted."""
 _MAX_TOOLS = 4
@@ -53,8 +52,6 @@ _FLOOR = (
 
 
 class SqliteHistory:
-    """Reads in a thread, one search at a time."""
-
     def __init__(self, database: Database) -> None:
         """`database` is used by nothing else."""
         self._database = database

@@ -43,13 +43,11 @@ from codemode_server.support.off_loop import is_large, run_large
 from codemode_server.support.private_cipher import ValueUnreadable
 
 _MAX_NAME_CHARACTERS = 1_000
-"""Longest stored name of a server or tool, and longest reason."""
 _ROW_BYTES = 300
 """About the size of the fixed-size fields and index entries of a row."""
 _OMITTED = b"\x00"
 """Stored in place of a value that would exceed the limit for one execution."""
 _ASKED_SECONDS = 86_400.0
-"""How long a request to cancel an execution is stored."""
 _CALL_COLUMNS = (
     "seq, server, tool, occurrence, {0}arguments, decision, reason, detail, started_at, status, milliseconds,"
     " result_bytes, {0}result, {0}error, ended_at"
@@ -57,7 +55,6 @@ _CALL_COLUMNS = (
 """Without values if `NULL AS ` stands before those."""
 _Row = tuple[Any, ...]
 _Received = tuple[Literal["json", "blocks"], JsonValue]
-"""Encoding and value of a result."""
 
 
 class SqliteJournal:
@@ -244,7 +241,6 @@ class SqliteJournal:
         self._thread.post(update, on_error=keep_error, is_held=False)
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
-        """One execution of this principal; None if there is none (any more)."""
         return await self._execution(principal, "execution_id", execution_id)
 
     async def applied_by(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:

@@ -30,11 +30,9 @@ class ToolTable(Generic[K, V]):
     _key: Callable[..., K]
     _table: ClassVar[str]
     _keys: ClassVar[str]
-    """Columns of the key."""
     _values: ClassVar[str]
     """Two columns beside the key; the second is the time of the last change."""
     _content: ClassVar[str]
-    """Name of the content, for the log."""
 
     def __init__(self, database: Database, thread: DatabaseThread) -> None:
         """`load` reads with `database`; `thread` writes."""
@@ -89,7 +87,6 @@ class ToolTable(Generic[K, V]):
         return True
 
     def forget(self) -> None:
-        """Delete all."""
         delete, loss = f"DELETE FROM {self._table}", f"{self._content} can't be forgotten"  # noqa: S608
         self._thread.post(lambda connection: connection.execute(delete), loss)
 
@@ -114,8 +111,6 @@ class SqliteObservedTypeStore(ToolTable[ToolKey, str]):
 
 
 class SqliteUsageStore(ToolTable[ToolName, Use]):
-    """Usage statistics of tools."""
-
     _key = ToolName
     _table, _keys, _values = "habits", "server, tool", "uses, used_at"
     _content = "which tools are used"

@@ -30,11 +30,9 @@ class SqliteVectorCache:
         self._has_failed = False
 
     def get(self, model: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The stored vectors of these keys."""
         return self._do(partial(_read, model, keys)) or {}
 
     def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        """Adds vectors."""
         self._do(partial(_write, model, vectors))
 
     def _do(self, step: Callable[[sqlite3.Connection], T]) -> T | None:

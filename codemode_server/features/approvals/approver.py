@@ -72,14 +72,11 @@ _SCOPES = {
 
 @dataclass(slots=True)
 class _Open:
-    """A question that a call of this process waits for."""
-
     approval: Approval
     spelling: str
     calls: ExecutionCalls
     is_settled: anyio.Event = field(default_factory=anyio.Event)
     failure: JournalUnavailable | None = None
-    """Why the answer could not be stored."""
 
     def note_refusal(self) -> None:
         """Later calls of the program that say the same are refused as well."""
@@ -99,7 +96,6 @@ class PersonApprover:
     write_rule: Callable[[Question], None] | None = None
     """Writes the rule of an answer `always`, in a thread; without it that answer is not offered."""
     clock: Callable[[], float] = time.time
-    """Seconds since 1970."""
     _open: dict[ApprovalId, _Open] = field(default_factory=dict)
     _places: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_OPEN))
     _has_open: anyio.Event = field(default_factory=anyio.Event)
@@ -118,7 +114,6 @@ class PersonApprover:
 
     @property
     def waiting(self) -> int:
-        """How many questions of this process have no answer yet."""
         return len(self._open)
 
     async def approve(
@@ -181,12 +176,10 @@ class PersonApprover:
         return now if is_first and is_same else None
 
     async def _remembered(self, approval: Approval) -> Approval | None:
-        """An earlier approval that covers this call as well."""
         earlier = await self.store.remembered(approval.principal, approval.session_id)
         return next((it for it in earlier if covers(it, approval)), None)
 
     async def _asked(self, calls: ExecutionCalls, one: _Open) -> ApprovalDecision:
-        """The decision on a question that is in the store, once it has an answer."""
         approval = one.approval
         if approval.answer is not None:
             one.note_refusal()

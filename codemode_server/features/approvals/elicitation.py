@@ -34,8 +34,6 @@ GIVE_UP = "Give up"
 
 @dataclass(slots=True)
 class ElicitationChannel:
-    """Implements `ApprovalChannel`."""
-
     config: LiveConfig
 
     async def ask(self, calls: ExecutionCalls, approval: Approval) -> ApprovalAnswer | None:

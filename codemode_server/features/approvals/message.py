@@ -59,7 +59,6 @@ def short_text(approval: Approval) -> str:
 
 
 def whole_text(approval: Approval) -> str:
-    """All of it."""
     asked, most = approval.question, 8_000
     return "\n".join(
         [
@@ -73,7 +72,6 @@ def whole_text(approval: Approval) -> str:
 
 
 def pattern_text(question: Question, longest: int) -> str:
-    """Describes the calls that an answer for the session covers."""
     fixed = question.pattern or {}
     free = [name for name in question.arguments if name not in fixed]
     shown = [f"{_name(name, 40)}={value_text(value, 100)}" for name, value in fixed.items()]
@@ -105,7 +103,6 @@ def _name(name: str, longest: int) -> str:
 
 
 def commands_of(approval: Approval) -> str:
-    """The commands by which a person answers."""
     command, name = "codemode-server approvals", approval.approval_id
     if not (asked := approval.question).is_unanswered:
         return f"{command} approve {name}"

@@ -152,7 +152,6 @@ def definition_digest(target: CallTarget) -> str:
 
 
 def done_so_far(calls: ExecutionCalls) -> tuple[str, ...]:
-    """The calls that may have changed something, the newest last."""
     sent = [it for it in calls.reports if it.effect is not Effect.READS and it.status.may_have_been_sent]
     lines = [_report_line(it) for it in sent[-_MAX_DONE:]]
     under_way = [f"{it.title}(…): under way" for it in calls.in_flight.values() if it.effect is not Effect.READS]
@@ -170,8 +169,6 @@ def _line(text: str) -> str:
 
 
 class _Folding:
-    """Shortens the arguments of one call within its bounds."""
-
     def __init__(self) -> None:
         self._left = _MAX_VALUES
 

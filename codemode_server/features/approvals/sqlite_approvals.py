@@ -99,8 +99,6 @@ class SqliteApprovals:
         return await self._thread.run(store)
 
     async def drop_values(self, principal: Principal, tokens: Collection[str]) -> None:
-        """Remove the values of these privacy tokens from the principal's open questions."""
-
         def drop(connection: sqlite3.Connection) -> None:
             statement = f"SELECT {_COLUMNS} FROM approvals WHERE principal = ? AND answer IS NULL"  # noqa: S608
             rows = connection.execute(statement, (principal.principal_id,)).fetchall()
@@ -137,11 +135,9 @@ class SqliteApprovals:
         return [it for it in found if it.answer is not None and it.answer.is_refusal]
 
     async def of_execution(self, principal: Principal, execution_id: ExecutionId) -> Sequence[Approval]:
-        """The questions about the calls of an execution."""
         return await self._select("principal = ? AND execution_id = ?", (principal.principal_id, execution_id))
 
     async def answered(self, approval_ids: Collection[ApprovalId]) -> Sequence[Approval]:
-        """Those of these that have an answer."""
         which = f"answer IS NOT NULL AND approval_id IN ({placeholders(len(approval_ids))})"
         return await self._select(which, tuple(approval_ids))
 
@@ -194,7 +190,6 @@ def _to_question(key: CallKey, definition: str, question: Question) -> bytes:
 
 
 def _from_question(data: bytes) -> tuple[CallKey, str, Question]:
-    """The key of the call, the digest of the tool's definition, and the question."""
     stored = json.loads(data.decode("utf-8", "surrogatepass"))
     fields: dict[str, Any] = stored["question"]
     fields["effect"] = Effect(fields["effect"])

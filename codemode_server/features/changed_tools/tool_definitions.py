@@ -37,8 +37,6 @@ REVIEW = "codemode-server tools review"
 
 
 class ToolDefinitions:
-    """The definitions of one product and its principal."""
-
     def __init__(self, store: SqliteDefinitions, config: LiveConfig, clock: Callable[[], float] = time.time) -> None:
         """Reads the store; blocks. Without it, what is listed first in this run is accepted."""
         self._store = store
@@ -116,7 +114,6 @@ def _denial(it: KnownDefinition) -> Deny:
 
 
 def review_event(it: KnownDefinition, principal: Principal, at: float, *, is_accepted: bool) -> AuditEvent:
-    """The audit's row for a definition that waits for the person, or that the person accepts."""
     return AuditEvent(
         kind=AuditEventKind.TOOL_ACCEPTED if is_accepted else AuditEventKind.TOOL_CHANGED,
         principal=principal,
@@ -131,7 +128,6 @@ def review_event(it: KnownDefinition, principal: Principal, at: float, *, is_acc
 
 
 def kind_of(it: KnownDefinition) -> str:
-    """`changed`, `new` or `renamed from …`."""
     if it.former == it.tool:
         return "changed"
     return f"renamed from {one_line(it.former, 80)}" if it.former else "new"

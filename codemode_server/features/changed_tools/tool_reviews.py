@@ -45,8 +45,6 @@ MAX_NAME_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class WaitingTool:
-    """A definition that waits for the person, with what differs."""
-
     definition: KnownDefinition
     change: tuple[str, ...]
     until_then: str
@@ -67,8 +65,6 @@ class WaitingTool:
 
 
 class StoredTools:
-    """The stored definitions of the configuration's principal."""
-
     def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread) -> None:
         self._settings = loaded.settings
         self._principal = local_principal(loaded.settings)
@@ -78,7 +74,6 @@ class StoredTools:
         self._audit = SqliteAudit(thread)
 
     def waiting(self, server: str | None) -> list[WaitingTool]:
-        """By server and tool."""
         found = self._store.known(self._principal, server)
         tools = {name: by_tool(it for it in found if it.server == name) for name in {it.server for it in found}}
         return [
@@ -91,7 +86,6 @@ class StoredTools:
         ]
 
     def _change(self, it: KnownDefinition, known: KnownTools) -> tuple[str, ...]:
-        """Difference between a definition and the one that was accepted last."""
         accepted = [one for one in known.get(it.former, {}).values() if one.is_accepted and one.digest != it.digest]
         before = max(accepted, key=lambda one: one.accepted_at or 0.0, default=None)
         return change_between(*(fields_of(self._text(one)) for one in (before, it)))
@@ -125,7 +119,6 @@ class StoredTools:
 
 
 def accepted_text(accepted: Sequence[WaitingTool]) -> str:
-    """A line for the person on the accepted tools."""
     if not accepted:
         return "nothing was accepted: none of them is offered any more"
     return f"accepted: {', '.join(dict.fromkeys(one_line(it.name, MAX_NAME_CHARACTERS) for it in accepted))}"
@@ -159,7 +152,6 @@ MAX_LINES = 400
 
 
 def shortened(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """The first lines of a difference, and how many more there are."""
     return tuple(first_lines(lines, MAX_LINES, "… and {:,} more lines"))
 
 

@@ -41,7 +41,6 @@ class VisibleListings:
         """The listing of each server, its hidden definitions, also that of its description, and the visible form."""
 
     def within(self, listings: Iterable[UpstreamListing]) -> list[UpstreamListing]:
-        """The visible form of these listings."""
         return [self._within(listing) for listing in listings]
 
     def notice_acceptances(self) -> bool:

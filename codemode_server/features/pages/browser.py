@@ -41,14 +41,12 @@ class Browser:
         return webbrowser.open(page.as_uri())
 
     def close(self) -> None:
-        """Remove the page."""
         if self._folder is not None:
             temporary.remove(self._folder)
             self._folder = None
 
 
 def leading_page(address: str, link: str) -> str:
-    """A page that leads to the address."""
     return _PAGE.format(address=html.escape(address), link=html.escape(link))
 
 

@@ -75,8 +75,6 @@ def answer_of(form: Mapping[str, str], question: Question) -> ApprovalAnswer | N
 
 @dataclass(slots=True)
 class OpenPage:
-    """The page of one question."""
-
     address: str
     """Whoever has it can answer."""
     question: Question
@@ -84,7 +82,6 @@ class OpenPage:
     answered: anyio.Event = field(default_factory=anyio.Event)
 
     async def wait(self) -> ApprovalAnswer:
-        """The person's answer."""
         while self.answer is None:
             await self.answered.wait()
         return self.answer

@@ -37,17 +37,14 @@ UNFINISHED = frozenset({ExecutionStatus.QUEUED, ExecutionStatus.RUNNING, Executi
 _MAX_PARAMETER_CHARACTERS = 4_000
 _MAX_SEARCH_CHARACTERS = 200
 _MAX_CALLS = 500
-"""Calls of an execution on one page."""
 _NOTES = {
     "all": "",
     "shapes": "The configuration lets only shapes of values be shown; `state.payloads: all` shows the values.",
     "none": "The configuration lets no values be shown; `state.payloads: all` shows them.",
 }
 _PERIODS = (7, 30, 90)
-"""Days for which savings are shown."""
 _DAY_SECONDS = 86_400.0
 _MAX_SERVERS, _MAX_EXECUTIONS = 100, 50
-"""Rows of the page of savings."""
 _SEARCH_FIELDS = ("text", "server", "tool", "status", "since", "until")
 
 

@@ -26,9 +26,7 @@ _SIDES = {"-": ("removed", "before: ", "del"), "+": ("added", "now: ", "ins")}
 _TAG_OR_TOKEN = re.compile(r"<[^>]*>|&lt;([A-Z][A-Z0-9_]*_[1-9][0-9]*)&gt;")
 """In escaped text and HTML that is made of it: there, `<` and `>` stand for nothing but tags."""
 MAX_CHARACTERS = 4_000
-"""Longest value in a page."""
 MAX_LINES = 2_000
-"""Most lines of a program or of JSON in a page."""
 STYLE = (_FOLDER / "static" / "page.css").read_text(encoding="utf-8")
 SCRIPT = (_FOLDER / "static" / "live.js").read_text(encoding="utf-8")
 
@@ -52,19 +50,16 @@ def text_lines(text: str) -> list[_Line]:
 
 
 def json_lines(text: str) -> list[_Line]:
-    """JSON, indented."""
     with suppress(ValueError, RecursionError):
         text = json.dumps(json.loads(text), ensure_ascii=False, indent=2)
     return text_lines(text)
 
 
 def moment(seconds: float) -> str:
-    """A time of this machine's clock."""
     return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def duration(milliseconds: float | None) -> str:
-    """A time span in a few characters."""
     if milliseconds is None:
         return "–"
     if milliseconds < 10_000:
@@ -74,7 +69,6 @@ def duration(milliseconds: float | None) -> str:
 
 
 def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """The page of a template in `templates/`."""
     return HTMLResponse(rendered(template, **values), status_code=status)
 
 
@@ -87,7 +81,6 @@ def bare_page(title: str, body: Markup | str, *, status: int = 200, base: str = 
 
 
 def rendered(template: str, **values: Any) -> Markup:
-    """The HTML of a template in `templates/`."""
     return Markup(_ENVIRONMENT.get_template(f"{template}.html").render(values))  # noqa: S704 - templates escape values
 
 

@@ -55,7 +55,6 @@ class Site:
 
     @property
     def app(self) -> Router:
-        """All pages, once they were added."""
         self.get("page.css", _content(STYLE, "text/css"))
         self.get("live.js", _content(SCRIPT, "text/javascript"))
         nothing = _default(lambda _: self.message(404, "Nothing here", "There is no such page."))
@@ -67,12 +66,9 @@ class Site:
         return Router(routes, redirect_slashes=False, default=_default(_not_admitted))
 
     def get(self, path: str, respond: Respond) -> None:
-        """Add a page."""
         self._add(path, "GET", respond)
 
     def post(self, path: str, respond: RespondToForm) -> None:
-        """Add the answer to a form."""
-
         async def posted(request: Request) -> Response:
             form = await server.form_of(request)
             is_own = server.is_from_own_page(request)
@@ -94,7 +90,6 @@ class Site:
     async def page(
         self, template: str, section: str, request: Request | None = None, *, is_live: bool = False, **values: Any
     ) -> Response:
-        """A page of a template, with the navigation."""
         questions = await self._records.approvals()
         is_paused = request is not None and request.query_params.get("live") == "off"
         return page(

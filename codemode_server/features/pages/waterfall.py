@@ -38,7 +38,6 @@ class Bar:
     after_ms: float
     """From the start of the execution to that of the call."""
     lines: tuple[int, ...] = ()
-    """Lines of the program that may make it."""
     wait: Mark | None = None
     ticks: tuple[Mark, ...] = ()
 

@@ -68,7 +68,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def inputs_of(compiled: CompiledWorkflow, given: list[str]) -> dict[str, Any]:
-    """The inputs of `--input name=value`, by their types."""
     known, inputs = {it.name: it.type for it in compiled.inputs}, dict[str, Any]()
     for one in given:
         name, sign, text = one.partition("=")
@@ -89,7 +88,6 @@ def inputs_of(compiled: CompiledWorkflow, given: list[str]) -> dict[str, Any]:
 class Problem:
     workflow: str
     text: str
-    """With the file and the line."""
     is_error: bool = True
 
     @property

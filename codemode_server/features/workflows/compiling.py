@@ -86,11 +86,9 @@ class CompiledWorkflow:
     inputs: tuple[WorkflowInput, ...]
     source: str
     modules: tuple[str, ...]
-    """Modules of servers and skills that it imports."""
     check_source: str
     """The steps outside of a function, where the check of programs can tell what surely fails."""
     check_lines: Mapping[int, int]
-    """Line of `check_source` → line of the file."""
 
     @property
     def signature(self) -> str:
@@ -130,7 +128,6 @@ def compile_workflow(name: str, text: str, file: str) -> CompiledWorkflow:
 
 
 def _functions(name: str, description: str, inputs: list[WorkflowInput], steps: list[Line]) -> list[Line]:
-    """The steps as a function of checked inputs, and the public function."""
     notes = [f"        {one.name}: {one.description}" for one in inputs if one.description]
     documentation = "\n".join([description or f"The workflow {name}.", *(["", "    Args:", *notes] if notes else [])])
     parameters = ", ".join(f"input_{one.name}: {one.annotation}" for one in inputs)

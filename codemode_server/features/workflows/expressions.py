@@ -40,8 +40,6 @@ class NotAnExpression(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The names that an expression may use at one place."""
-
     inputs: frozenset[str] = frozenset()
     steps: frozenset[str] = frozenset()
     names: Mapping[str, str] = field(default_factory=dict)
@@ -52,7 +50,6 @@ class Scope:
 
 
 def expression(text: str, scope: Scope) -> str:
-    """The expression as the program has it. Raises `NotAnExpression` if the text is none."""
     if len(text) > MAX_CHARACTERS:
         raise NotAnExpression(f"is longer than {MAX_CHARACTERS:,} characters")
     try:

@@ -95,7 +95,6 @@ class Fields:
 
 
 def is_name(text: str) -> bool:
-    """True if it may name an input, a step or a workflow."""
     return _NAME.fullmatch(text) is not None and not keyword.iskeyword(text) and not keyword.issoftkeyword(text)
 
 
@@ -167,7 +166,6 @@ ACTIONS = {
     "while": ("do", "max"),
     "fail": (),
 }
-"""Actions of a step, and the keys that belong to each."""
 _COMMON = ("id", "on_error", "description")
 _WITH_ID = ("call", "skill", "ask", "set", "each")
 _TARGET = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\.[A-Za-z_][A-Za-z0-9_]{0,199}")
@@ -202,13 +200,11 @@ class StepCompiler:
     imports: dict[tuple[str, str], Line] = field(default_factory=dict)
     count: int = 0
     ids: dict[str, str] = field(default_factory=dict)
-    """Each with the action of its step."""
 
     def steps(self, nodes: Iterable[Node]) -> list[Line]:
         return [line for node in nodes for line in self._step(node)]
 
     def value(self, node: Node) -> str:
-        """A value of the file, with the expressions in its texts."""
         if isinstance(node.value, dict):
             return _dict({key: self.value(child) for key, child in node.entries.items()})
         if isinstance(node.value, list):

@@ -201,22 +201,18 @@ def _listings(servers: int, tools: int) -> list[UpstreamListing]:
         "owner": "Account that owns it, as in the address",
         "identifier": "Its identifier",
         "filter": "Expression that narrows the result",
-        "limit": "Most results to give",
+        "limit": "Most results to give, as a decimal number",
+        "state": "Only those in this state",
     }
+    properties = {name: {"type": "string", "description": text} for name, text in texts.items()}
+    schema = {"type": "object", "properties": properties, "required": ["owner"]}
 
     def tool(server: int, number: int) -> ToolDefinition:
         verb, noun = verbs[number % 10], nouns[(number // 10 + server) % 10]
-        properties = {
-            name: {"type": "integer" if name == "limit" else "string", "description": text}
-            for name, text in texts.items()
-        }
-        properties["state"] = {"type": "string", "description": "Only those in this state"}
-        return ToolDefinition(
-            f"{verb}_{noun}_{number}",
-            f"{verb.capitalize()} a {noun} of the workspace. Needs the right to {verb} it; gives the {noun} as it is.",
-            None,
-            {"type": "object", "properties": properties, "required": ["owner"]},
+        text = (
+            f"{verb.capitalize()} a {noun} of the workspace. Needs the right to {verb} it; gives it as it is."
         )
+        return ToolDefinition(f"{verb}_{noun}_{number}", text, None, schema)
 
     return [
         UpstreamListing(

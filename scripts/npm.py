@@ -18,7 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,21 +35,39 @@ class Unavailable(Exception):
 def commands_of(name: str) -> Path:
     """The folder with the commands of the set `name`, a folder in requirements/npm.
 
-    Several processes at once wait for the first.
-
     Raises:
         Unavailable: they can't be installed here.
     """
     wanted = {file: (LOCKS / name / file).read_text() for file in ("package.json", "package-lock.json")}
+
+    def install_set(folder: Path) -> None:
+        if shutil.which("npm") is None:
+            raise Unavailable("npm is not on the PATH")
+        for file, text in wanted.items():
+            (folder / file).write_text(text)
+        install(NPM, "npm ci", SECONDS, _reason, cwd=folder)
+
     digest = hashlib.sha256(json.dumps(wanted).encode()).hexdigest()
-    folder = CACHE / name
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f"{name}.lock").open("w") as lock:
+    return installed(CACHE / name, digest, install_set) / "node_modules" / ".bin"
+
+
+def installed(folder: Path, version: str, fill: Callable[[Path], None]) -> Path:
+    """The folder, filled once for each version; several processes at once wait for the first.
+
+    Raises:
+        Unavailable: `fill` did.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        stamp = folder / "installed.sha256"
-        if not stamp.exists() or stamp.read_text() != digest:
-            _install(folder, wanted, digest)
-    return folder / "node_modules" / ".bin"
+        whole = folder / ".installed"
+        if not whole.exists() or whole.read_text() != version:
+            print(f"installing {folder.name} (once)", file=sys.stderr)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            fill(folder)
+            whole.write_text(version)
+    return folder
 
 
 def node_folder() -> Path:
@@ -62,21 +80,6 @@ def node_folder() -> Path:
     if not (folder / "node").exists():
         raise Unavailable(f"npm has no binary of Node 22 for {sys.platform} {platform.machine()}")
     return folder
-
-
-def _install(folder: Path, wanted: Mapping[str, str], digest: str) -> None:
-    """Into a folder of its own first, so that `folder` is there whole or not at all."""
-    if shutil.which("npm") is None:
-        raise Unavailable("npm is not on the PATH")
-    fresh = folder.with_name(f"{folder.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir()
-    for file, text in wanted.items():
-        (fresh / file).write_text(text)
-    install(NPM, "npm ci", SECONDS, _reason, cwd=fresh)
-    (fresh / "installed.sha256").write_text(digest)
-    shutil.rmtree(folder, ignore_errors=True)
-    fresh.rename(folder)
 
 
 def install(

@@ -6,11 +6,9 @@ locked in requirements/. Servers that need the same `mcp` share an environment. 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import re
-import shutil
 import sqlite3
 import sys
 import venv
@@ -19,7 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from scripts.npm import commands_of, install, node_folder
+from scripts.npm import commands_of, install, installed, node_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache"
@@ -106,20 +104,14 @@ def environment(name: str, wanted: Sequence[str], version: str) -> Path:
     Raises:
         Unavailable: PyPI can't be had.
     """
-    folder = CACHE / name
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = folder / ".installed"
-        if not done.exists() or done.read_text() != version:
-            print(f"installing {name} (once)", file=sys.stderr)
-            shutil.rmtree(folder, ignore_errors=True)
-            # With our own pip: one in the environment itself would take longer than the rest.
-            venv.create(folder, with_pip=False, symlinks=os.name == "posix")
-            pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install"]
-            install([*pip, "--quiet", "--no-input", *wanted], "pip install", SECONDS, _reason)
-            done.write_text(version)
-    return folder / "bin" / "python"
+
+    def fill(folder: Path) -> None:
+        # With our own pip: one in the environment itself would take longer than the rest.
+        venv.create(folder, with_pip=False, symlinks=os.name == "posix")
+        pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install"]
+        install([*pip, "--quiet", "--no-input", *wanted], "pip install", SECONDS, _reason)
+
+    return installed(CACHE / name, version, fill) / "bin" / "python"
 
 
 def _reason(stderr: str) -> str:

@@ -15,7 +15,7 @@ import anyio
 from mcp import Client
 
 from benchmarks import attack_table, attacks, function_calls, peers, start
-from benchmarks.product import HERE, UPSTREAM, resident_mib
+from benchmarks.product import HERE, configuration, resident_mib, stdio_upstream
 from benchmarks.report import Row, measured_by, milliseconds, milliseconds_of, percentiles, rows_table, tokens
 from benchmarks.search.corpora import OWN, Missing, corpus
 from codemode_server.app import App
@@ -33,16 +33,13 @@ from codemode_server.search.documents import collections
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.support.tokens import estimate_tokens
 
-SEARCH = {"ranker": "static"}
-"""What an installation without extras ranks by; a model would be loaded beside what is timed here."""
-
 
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--attacks"]:
         return attacks.main(arguments[1:])
     attacked = attacks.costs(list(attack_table.ATTACKS))
     rows = [
-        *start.rows(SEARCH),
+        *start.rows(),
         tools_in_context(),
         *discovery(),
         *peers.rows(),
@@ -107,9 +104,7 @@ async def many_rows() -> Row:
         "from servers.bench import rows\n[r for r in rows() if r['status'] == 'pending' and r['amount'] > 13_000][:5]"
     )
     with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "upstream.yaml"
-        servers = {"bench": {"command": sys.executable, "args": [UPSTREAM]}}
-        config.write_text(json.dumps({"servers": servers, "state": {"dir": f"{folder}/state"}, "search": SEARCH}))
+        config = configuration(Path(folder), {"bench": stdio_upstream()})
         async with App.open(load(config)) as app, Client(app.front) as client:
 
             async def run(code: str) -> None:
@@ -209,9 +204,7 @@ def _listings(servers: int, tools: int) -> list[UpstreamListing]:
 
     def tool(server: int, number: int) -> ToolDefinition:
         verb, noun = verbs[number % 10], nouns[(number // 10 + server) % 10]
-        text = (
-            f"{verb.capitalize()} a {noun} of the workspace. Needs the right to {verb} it; gives it as it is."
-        )
+        text = f"{verb.capitalize()} a {noun} of the workspace. Needs the right to {verb} it; gives it as it is."
         return ToolDefinition(f"{verb}_{noun}_{number}", text, None, schema)
 
     return [

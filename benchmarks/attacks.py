@@ -10,7 +10,6 @@ over the budget is repeated twice, and the best counts, since one slow moment of
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import statistics
 import subprocess
@@ -187,13 +186,7 @@ class _Site:
             "plain": {"command": sys.executable, "args": [HOSTILE]},
             "web": {"url": f"http://127.0.0.1:{port}/mcp"},
         }
-        config = folder / "upstream.yaml"
-        state = {"dir": str(folder / "state")}
-        limits = {"upstream_seconds": _UPSTREAM_SECONDS}
-        settings = {"servers": servers, "state": state, "limits": limits, "search": {"ranker": "static"}}
-        config.write_text(json.dumps(settings))
-        self._product = Product(config, folder)
-        self._product.start()
+        self._product = Product(folder, servers, limits={"upstream_seconds": _UPSTREAM_SECONDS})
         self._warm_up(self._product.session())
         self._other = self._product.session(timeout_s=_ATTACK_SECONDS)
         self._base_mib = resident_mib(self._product.pid)

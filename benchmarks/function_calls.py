@@ -6,7 +6,6 @@ python -m benchmarks.function_calls      also prints the functions that are call
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import tempfile
 import threading
@@ -19,7 +18,7 @@ import anyio
 from mcp import Client
 
 import codemode_server
-from benchmarks.product import UPSTREAM
+from benchmarks.product import configuration, stdio_upstream
 from codemode_server.app import App
 from codemode_server.config import load
 
@@ -61,10 +60,7 @@ class _Profile:
 
 async def count(folder: Path) -> dict[str, Counts]:
     """The counts of each of `PROGRAMS`, by its name, in a product of its own in this process."""
-    config = folder / "upstream.yaml"
-    servers = {"bench": {"command": sys.executable, "args": [UPSTREAM]}}
-    settings = {"servers": servers, "state": {"dir": str(folder / "state")}, "search": {"ranker": "lexical"}}
-    config.write_text(json.dumps(settings))
+    config = configuration(folder, {"bench": stdio_upstream()})
     profile = _Profile()
     threading.setprofile(profile)
     try:

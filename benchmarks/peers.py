@@ -25,7 +25,7 @@ from typing import IO, TextIO, cast
 import anyio
 from mcp import Client, StdioServerParameters, stdio_client
 
-from benchmarks.product import UPSTREAM, children, is_worker, processor_ms
+from benchmarks.product import UPSTREAM, children, configuration, is_worker, processor_ms, stdio_upstream
 from benchmarks.report import Row, milliseconds, milliseconds_of, rows_table
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox import frames
@@ -42,7 +42,7 @@ MANY = 11
 _SETTLE_SECONDS = 0.3
 """For what happens after the answer."""
 _CONNECT_SECONDS = 60.0
-_COMMAND = [UPSTREAM, "600"]
+TOOLS = "600"
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,7 @@ def _beside(ours: Figures, peer: Figures) -> list[Row]:
 
 
 def _ours(place: Path) -> Server:
-    config = place / "upstream.json"
-    settings = {
-        "servers": {"bench": {"command": sys.executable, "args": _COMMAND}},
-        "sandbox": {"backend": "wasm"},
-        "search": {"ranker": "static"},  # toolplane has no model that indexes the tools meanwhile
-        "state": {"dir": str(place / "state")},
-    }
-    config.write_text(json.dumps(settings))
+    config = configuration(place, {"bench": stdio_upstream(TOOLS)}, sandbox={"backend": "wasm"})
     command = (sys.executable, "-m", "codemode_server", "--config", str(config))
     imports = "from servers.bench import echo_5\n"
     return Server("codemode-server", command, "1 + 1", "echo_5(number=1)", before=imports, result="")
@@ -153,7 +146,9 @@ def _ours(place: Path) -> Server:
 def _toolplane(place: Path) -> Server:
     python = environment("peers", REQUIREMENTS, "\n".join(REQUIREMENTS))
     config = place / "toolplane.toml"
-    config.write_text(f"[mcp.servers.bench]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(_COMMAND)}\n")
+    config.write_text(
+        f"[mcp.servers.bench]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([UPSTREAM, TOOLS])}\n"
+    )
     command = (str(python.with_name("toolplane")), "serve", "mcp", "--config", str(config))
     call = 'await call_tool("mcp:bench/echo_5", {"number": 1})'
     return Server(REQUIREMENTS[0].replace("==", " "), command, "return 1 + 1", call)
@@ -215,7 +210,7 @@ async def _direct_call(log: TextIO) -> tuple[float, float]:
     """A call of the upstream by mcp's client: milliseconds until the answer, and of processor time of this process."""
     cost = Cost()
     async with AsyncExitStack() as stack:
-        client, _ = await _started(stack, [sys.executable, *_COMMAND], log)
+        client, _ = await _started(stack, [sys.executable, UPSTREAM, TOOLS], log)
         for _ in range(ROUNDS):
             await cost.add((os.getpid(),), lambda: client.call_tool("echo_5", {"number": 1}), runs=50)
     return cost.medians()[:2]

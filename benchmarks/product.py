@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,60 +121,57 @@ class HostSession:
         return response, response.read()
 
 
-@dataclass
+def configuration(folder: Path, servers: dict[str, Any], **sections: Any) -> Path:
+    """Write an upstream.yaml with a state folder of its own, ranked as an installation without extras ranks."""
+    path = folder / "upstream.yaml"
+    settings = {"servers": servers, "state": {"dir": str(folder / "state")}, "search": {"ranker": "static"}}
+    path.write_text(json.dumps(settings | sections))
+    return path
+
+
+def stdio_upstream(*arguments: str) -> dict[str, Any]:
+    """The entry of the benchmarks' upstream."""
+    return {"command": sys.executable, "args": [UPSTREAM, *arguments]}
+
+
 class Product:
     """One process of the product, from its start to its end; what it says on stderr goes to a file."""
 
-    config: Path
-    folder: Path
-    """For its output and its temporary files."""
-    environment: dict[str, str] = field(default_factory=dict)
-    port: int = 0
-    token: str = ""
-    _process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it and wait until it answers."""
+    def __init__(self, folder: Path, servers: dict[str, Any], **sections: Any) -> None:
+        """Start it and wait until it answers; its output and its temporary files are in `folder`, too."""
+        self.config = configuration(folder, servers, **sections)
+        self.temporary = folder / "tmp"
         self.temporary.mkdir(exist_ok=True)
-        data = self.folder / "data"
+        log, token = folder / "product.log", folder / "data" / "codemode-server" / "http-token"
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        command = [sys.executable, "-m", "codemode_server", "--config", str(self.config)]
-        with self.log.open("wb") as log:
+        command = [sys.executable, "-m", "codemode_server", "--config", str(self.config), "serve", "--http"]
+        own = {"XDG_DATA_HOME": str(folder / "data"), "TMPDIR": str(self.temporary), "PYTHONPATH": str(HERE.parent)}
+        with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [*command, "serve", "--http", f"127.0.0.1:{self.port}"],
+                [*command, f"127.0.0.1:{self.port}"],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-                env={
-                    **os.environ,
-                    **self.environment,
-                    "XDG_DATA_HOME": str(data),
-                    "TMPDIR": str(self.temporary),
-                    "PYTHONPATH": str(HERE.parent),
-                },
+                stdout=output,
+                stderr=output,
+                cwd=folder,
+                env={**os.environ, **own},
             )
         deadline = time.monotonic() + _START_SECONDS
         while not self._is_listening():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise NoAnswer(f"the product did not start: {self.log.read_text()[-2_000:]}")
+            if not self.is_running or time.monotonic() > deadline:
+                self._process.kill()
+                raise NoAnswer(f"the product did not start: {log.read_text()[-2_000:]}")
             time.sleep(0.02)
-        self.token = (data / "codemode-server" / "http-token").read_text().strip()
+        self.token = token.read_text().strip()
 
-    def stop(self) -> int:
-        """End it as a person does, or by force where that does not help; gives its exit code."""
-        assert self._process is not None
+    def stop(self) -> None:
+        """End it as a person does, or by force where that does not help."""
         self._process.send_signal(signal.SIGTERM)
         try:
-            return self._process.wait(_END_SECONDS)
+            self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
-            self.kill()
-            return self._process.wait()
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
+            self._process.kill()
+            self._process.wait()
 
     def session(self, timeout_s: float = 60.0) -> HostSession:
         """An opened session of a host."""
@@ -184,20 +181,11 @@ class Product:
 
     @property
     def pid(self) -> int:
-        assert self._process is not None
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def temporary(self) -> Path:
-        return self.folder / "tmp"
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "product.log"
+        return self._process.poll() is None
 
     def _is_listening(self) -> bool:
         try:
@@ -224,7 +212,7 @@ def children(pid: int) -> list[int]:
 def kind_of(pid: int) -> str:
     """What a process below the product is: worker, upstream, or helper for all others; empty if it is about to begin
     or has ended."""
-    command, parent = _command(pid), _command(_parent(pid))
+    command, parent = _command(pid), _command(int(_status(pid, "PPid")))
     if not command or command == parent:  # a copy of the product that has not become another program yet
         return ""
     if is_worker(pid):
@@ -252,10 +240,6 @@ def _command(pid: int) -> list[str]:
         return []
 
 
-def _parent(pid: int) -> int:
-    return int(_status(pid, "PPid"))
-
-
 def resident_mib(pid: int) -> float:
     return _status(pid, "VmRSS") / 1024
 
@@ -263,17 +247,6 @@ def resident_mib(pid: int) -> float:
 def peak_mib(pid: int) -> float:
     """The most since the process began, or since `reset_peak`."""
     return _status(pid, "VmHWM") / 1024
-
-
-def threads(pid: int) -> int:
-    return len(list(Path(f"/proc/{pid}/task").iterdir()))
-
-
-def is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return False
 
 
 def reset_peak(pid: int) -> None:

@@ -21,9 +21,8 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
 
-from benchmarks.product import HERE, HostSession, NoAnswer, Product, children, is_zombie, resident_mib, threads
+from benchmarks.product import UPSTREAM, HostSession, NoAnswer, Product, children, resident_mib, stdio_upstream
 
-UPSTREAM = str(HERE / "upstream.py")
 HOSTS = 3
 MAX_FAULTS = 20
 PROGRAMS_PER_SESSION = 25
@@ -93,9 +92,13 @@ class Soak:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         web = subprocess.Popen([sys.executable, UPSTREAM, "--port", str(port)])
-        product = Product(self._configuration(port), self.folder)
+        servers = {
+            "stdio": stdio_upstream(),
+            "fragile": stdio_upstream(),
+            "web": {"url": f"http://127.0.0.1:{port}/mcp"},
+        }
+        product = Product(self.folder, servers, limits={"output_bytes": 200_000})
         try:
-            product.start()
             for number in range(1, rounds + 1):
                 hosts = [
                     threading.Thread(target=self._host, args=(product, programs * number // rounds))
@@ -107,8 +110,7 @@ class Soak:
                     host.join()
                 self.samples.append(self._sample_at_rest(product))
         finally:
-            if product.is_running:
-                product.stop()
+            product.stop()
             web.kill()
             web.wait()
 
@@ -116,18 +118,6 @@ class Soak:
     def excesses(self) -> list[str]:
         """The figures of the last round that exceed their bound."""
         return excesses(self.samples[0], self.samples[-1]) if self.samples else ["nothing was measured"]
-
-    def _configuration(self, port: int) -> Path:
-        command = {"command": sys.executable, "args": [UPSTREAM]}
-        settings = {
-            "servers": {"stdio": command, "fragile": command, "web": {"url": f"http://127.0.0.1:{port}/mcp"}},
-            "limits": {"output_bytes": 200_000},
-            "state": {"dir": str(self.folder / "state")},
-            "search": {"ranker": "static"},
-        }
-        path = self.folder / "upstream.yaml"
-        path.write_text(json.dumps(settings))
-        return path
 
     def _host(self, product: Product, programs: int) -> None:
         while self.programs < programs and len(self.faults) < MAX_FAULTS:
@@ -182,9 +172,9 @@ def measure(pid: int, temporary: Path, state: Path) -> Sample:
         "memory": resident_mib(pid),
         "memory of children": sum(map(resident_mib, below)),
         "descriptors": len(list(Path(f"/proc/{pid}/fd").iterdir())),
-        "threads": threads(pid),
+        "threads": len(list(Path(f"/proc/{pid}/task").iterdir())),
         "processes": len(below),
-        "zombies": sum(map(is_zombie, below)),
+        "zombies": sum(") Z " in Path(f"/proc/{child}/stat").read_text() for child in below),
         "temporary files": sum(1 for _ in temporary.rglob("*")),
         "state on disk": sum(path.stat().st_size for path in state.rglob("*") if path.is_file()) / MIB,
     }

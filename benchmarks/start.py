@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.product import HERE, INITIALIZE, UPSTREAM, Product, resident_mib
+from benchmarks.product import HERE, INITIALIZE, UPSTREAM, Product, resident_mib, stdio_upstream
 from benchmarks.report import Row
 
 SERVERS, TOOLS_EACH = 50, 60
@@ -24,21 +24,21 @@ _REQUESTS: tuple[dict[str, object], ...] = (
 )
 
 
-def rows(search: dict[str, str]) -> list[Row]:
+def rows() -> list[Row]:
     """The product and a bare `MCPServer` in turn; the product knows all tools from an earlier start."""
     upstreams = f"{SERVERS} upstreams with {SERVERS * TOOLS_EACH:,} tools"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        upstream = {"command": sys.executable, "args": [UPSTREAM, str(TOOLS_EACH)]}
-        servers = {f"up{number}": upstream for number in range(SERVERS)}
-        config = folder / "upstream.yaml"
-        config.write_text(json.dumps({"servers": servers, "state": {"dir": f"{folder}/state"}, "search": search}))
-        idle_mib = _idle_mib(config, folder)
-        product = [sys.executable, "-m", "codemode_server", "--config", str(config)]
+        product = Product(folder, {f"up{number}": stdio_upstream(str(TOOLS_EACH)) for number in range(SERVERS)})
+        try:
+            idle_mib = _idle_mib(product)
+        finally:
+            product.stop()
+        own = [sys.executable, "-m", "codemode_server", "--config", str(product.config)]
         peer = [sys.executable, UPSTREAM]
-        for command in (peer, product):
+        for command in (peer, own):
             _start(command)  # the first start compiles and fills the disk cache
-        pairs = [(_start(peer), _start(product)) for _ in range(RUNS)]
+        pairs = [(_start(peer), _start(own)) for _ in range(RUNS)]
     found = []
     for at, what, limit in ((0, "host handshake", 0.5), (1, "start to the list of the four tools", 1.3)):
         theirs, ours = [pair[0][at] for pair in pairs], [pair[1][at] for pair in pairs]
@@ -53,22 +53,17 @@ def rows(search: dict[str, str]) -> list[Row]:
     return found
 
 
-def _idle_mib(config: Path, folder: Path) -> float:
+def _idle_mib(product: Product) -> float:
     """Memory of the product's process once all upstreams are connected and two programs have run."""
-    product = Product(config, folder)
-    product.start()
-    try:
-        session = product.session()
-        deadline = time.monotonic() + _SETTLE_SECONDS
-        while "connecting" in (servers := session.tool("list_dir", path="/servers")) or "waiting" in servers:
-            assert time.monotonic() < deadline, servers
-            time.sleep(1)
-        for _ in range(2):
-            assert session.run("1 + 1").split() == ["value:", "2"]
-        time.sleep(3)
-        return resident_mib(product.pid)
-    finally:
-        product.stop()
+    session = product.session()
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while "connecting" in (servers := session.tool("list_dir", path="/servers")) or "waiting" in servers:
+        assert time.monotonic() < deadline, servers
+        time.sleep(1)
+    for _ in range(2):
+        assert session.run("1 + 1").split() == ["value:", "2"]
+    time.sleep(3)
+    return resident_mib(product.pid)
 
 
 def _start(command: list[str]) -> list[float]:

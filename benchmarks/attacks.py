@@ -156,6 +156,7 @@ class _Site:
         assert self._product is not None
         assert self._other is not None
         with _attacker(attack, self._product) as attacker:
+            self._other.disconnect()  # the product may have closed it, idle while the attacker got ready
             quiet = [_milliseconds(self._other) for _ in range(QUIET_RUNS)]
             with _Watch(self._product.pid, self._base_mib) as watch:
                 times, fault = _while_attacked(self._other, attacker)

@@ -7,6 +7,7 @@ as a module or as `server.tool`, with Python or raw names. The error for an unkn
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,17 +16,9 @@ from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no
 from codemode_server.catalog.nearest_names import nearest_servers
 from codemode_server.catalog.resources import Resource, ServerResources
 from codemode_server.catalog.servers_package import SERVERS_PACKAGE
-from codemode_server.catalog.tool_lines import (
-    ASKS_FIRST,
-    AsksFirst,
-    never_asks,
-    refusal_line,
-    refused,
-    short_refusal,
-    tool_line,
-)
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
+from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.support.text import counted, first_lines
 
 FOLDERS = ("servers", "skills", "workflows", "workspace")
@@ -54,6 +47,49 @@ class Entry:
 class Shown(NamedTuple):
     path: str
     text: str
+
+
+AsksFirst = Callable[[Server, Tool], bool]
+ASKS_FIRST = "asks the user first"
+_MAX_REASON_CHARACTERS = 160
+_MAX_REASONS = 3
+
+
+def never_asks(_server: Server, _tool: Tool) -> bool:
+    return False
+
+
+def tool_line(tool: Tool, mark: str = "", *, asks_first: bool = False) -> str:
+    """The text shown after a tool's name on one line; `mark` says that it can't be called."""
+    stated = "" if tool.effect is Effect.UNKNOWN else str(tool.effect)
+    effects = ", ".join(filter(None, [stated, ASKS_FIRST if asks_first and not mark else ""]))
+    effect = f"({effects})" if effects else ""
+    mark = f"[{mark}]" if mark else ""
+    deprecated = "(deprecated)" if tool.deprecation and "deprecated" not in tool.summary.lower() else ""
+    return " ".join(part for part in (tool.summary, deprecated, effect, mark) if part)
+
+
+def short_refusal(refusal: Refusal | None) -> str:
+    """`not permitted`, without the reason; empty if the tool can be called."""
+    return "not permitted" if refusal else ""
+
+
+def refusal_line(refusal: Refusal | None) -> str:
+    """Why a tool can't be called, bounded; empty if it can."""
+    return one_line(refusal.predicate, _MAX_REASON_CHARACTERS) if refusal else ""
+
+
+def refused(server: Server, listed: Iterable[Tool | Resource], refusal_of: RefusalOf) -> list[str]:
+    """How many tools or resources of a server are refused, for each reason."""
+    refusals = Counter(refusal for one in listed if (refusal := refusal_of(server, one)))
+    by_number = refusals.most_common()
+    remarks = [
+        f"{count} not permitted: {one_line(refusal.reason, _MAX_REASON_CHARACTERS)}"
+        for refusal, count in by_number[:_MAX_REASONS]
+    ]
+    if rest := sum(count for _, count in by_number[_MAX_REASONS:]):
+        remarks.append(f"{rest} refused by other rules")
+    return remarks
 
 
 @dataclass(frozen=True, slots=True)

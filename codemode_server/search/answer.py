@@ -16,11 +16,10 @@ from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import EFFECTS_OF_SETTINGS, Effect, UpstreamState, without_output
-from codemode_server.search.deduplication import deduplicated
 from codemode_server.search.documents import Findable
 from codemode_server.search.ranker_stack import RankerStack, Ranking
 from codemode_server.search.ranking import Scored
-from codemode_server.search.relevance import above_threshold, unmet_subqueries
+from codemode_server.search.relevance import above_threshold, deduplicated, unmet_subqueries
 from codemode_server.search.results import DetailLevel, SearchResult, SearchResults
 from codemode_server.search.words import stems
 from codemode_server.support.text import counted, first_few

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import Parameter, branches_of
 from codemode_server.catalog.resources import Resource
-from codemode_server.catalog.tool_lines import ASKS_FIRST, refusal_line, short_refusal, tool_line
+from codemode_server.catalog.tree import ASKS_FIRST, refusal_line, short_refusal, tool_line
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect, Refusal

@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.tool_lines import tool_line
-from codemode_server.catalog.tree import Tree
+from codemode_server.catalog.tree import Tree, tool_line
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.results import SearchResult
 from codemode_server.upstreams.listings import describe_server

@@ -152,7 +152,8 @@ class Approval(Layer):
 
 
 class Begin(Layer):
-    """Records a call before it is sent, once; one that can't be recorded is not sent."""
+    """Records a call before it is sent, once; one that can't be recorded is not sent. One that only reads is sent while
+    it is being recorded, and its answer waits for that: if a kill comes first, nothing has had it."""
 
     def __init__(self, journal: SqliteJournal, events: CallEvents, config: LiveConfig, texts: ServerTexts) -> None:
         self._journal = journal
@@ -166,7 +167,13 @@ class Begin(Layer):
             self._events.publish(CallSending(call.calls, call.record, call.target, call.progress))
             call.is_recorded = True  # also if the program ends meanwhile: what was asked of the journal is done
             is_read_only = call.target.effect is Effect.READS
-            await self._journal.begin_call(call.record, call.decision, is_read_only=is_read_only)
+            recorded = await self._journal.submit_call(call.record, call.decision, is_read_only=is_read_only)
+            if is_read_only:
+                try:
+                    return await proceed(call)
+                finally:
+                    await recorded
+            await recorded
         return await proceed(call)
 
     def _progress(self, call: Call) -> CallProgress:

@@ -63,12 +63,16 @@ class DatabaseThread:
     async def run(self, step: Step[T], *, is_durable: bool = False) -> T:
         """Do a step in a transaction, perhaps again after a failure, and return after the commit: it survives the death
         of the process, and with `is_durable` a power cut. Raises `JournalUnavailable`: the database can't be used."""
+        return await self.submit(step, is_durable=is_durable)
+
+    def submit(self, step: Step[T], *, is_durable: bool = False) -> asyncio.Future[T]:
+        """As `run`, for a caller that does something else until the commit."""
         from asyncio import get_running_loop
 
         future: asyncio.Future[T] = get_running_loop().create_future()
         if not self._put(_Request(step, is_durable, future)):
             raise JournalUnavailable(_ENDING)
-        return await future
+        return future
 
     async def rows(self, statement: str, values: Values = ()) -> list[Any]:
         return await self.run(lambda connection: connection.execute(statement, values).fetchall())

@@ -156,7 +156,7 @@ def append_values(connection: sqlite3.Connection, values: Sequence[Any]) -> None
 
 
 def size_of(values: Sequence[Any]) -> int:
-    return _ROW_BYTES + sum(len(value) for value in values if isinstance(value, str))
+    return _ROW_BYTES + len("".join([value for value in values if isinstance(value, str)]))
 
 
 def delete_audit_rows(connection: sqlite3.Connection, *, until: int, limit: int) -> int:
@@ -197,7 +197,7 @@ def values_of(event: AuditEvent) -> tuple[Any, ...]:
         *(None if milliseconds is None else float(milliseconds), event.payload, event.error, event.level),
     )
     # Plain strings without halves of surrogate pairs, which SQLite refuses.
-    return tuple(str(it).encode("utf-8", "replace").decode() if isinstance(it, str) else it for it in values)
+    return tuple([str(it).encode("utf-8", "replace").decode() if isinstance(it, str) else it for it in values])
 
 
 def event_of(row: Sequence[Any]) -> AuditEvent:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, cast
 
 import anyio
@@ -180,6 +180,10 @@ class SqliteJournal:
     async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
         """Returns once the call survives the death of the process, and, if it is sent and not `is_read_only`, that of
         the machine. A caller that is cancelled meanwhile has recorded it; to begin it once more changes nothing."""
+        await (await self.submit_call(call, decision, is_read_only=is_read_only))
+
+    async def submit_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> Awaitable[None]:
+        """As `begin_call`, for a caller that does something else until the call is recorded."""
         started_at = self._clock()
         place = f"{call.execution_id}/{call.seq}"
         arguments = await self._prepared(call.execution_id, call.arguments, f"{place}/arguments")
@@ -207,7 +211,7 @@ class SqliteJournal:
             )
 
         # A call that only reads can be repeated after a power cut, so its record need not survive that.
-        await self._thread.run(insert, is_durable=not is_read_only and isinstance(decision, Allow))
+        return self._thread.submit(insert, is_durable=not is_read_only and isinstance(decision, Allow))
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
         """Record how a call ended, also one that was refused and begun just for that. Returns once it is queued; if it

@@ -22,6 +22,7 @@ _MAX_DECLARED_CHARACTERS = 50
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _FIELD_NAME = re.compile(r"[^\W\d][\w.-]*|[$@][^\W\d][\w.-]*")
 _LABEL = re.compile(r"[^\W\d][\w ()%#&/+.'-]*")
+_DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|[^\W_]")
 """`user`, `Id` and `URL` of `userIdURL`."""
 _ID = re.compile(
@@ -56,7 +57,7 @@ def is_declared_name(key: str) -> bool:
 def _reads_like(pattern: re.Pattern[str], key: str) -> bool:
     if not pattern.fullmatch(key) or _ID.fullmatch(key):
         return False
-    digits = sum(letter.isdigit() for letter in key)
+    digits = len(_DIGIT.findall(key))
     if digits > 3 and (digits > 6 or digits * 10 >= 4 * len(key)):
         return False
     return "." not in key or not _ENDS_AS_A_FILE_OR_HOST.fullmatch(key[key.rindex(".") :])
@@ -72,7 +73,7 @@ def _is_short(key: str) -> bool:
     words = _words(key)
     if len(words) > _MAX_WORDS or (len(words) > 2 and words[-1] in _ENDS_OF_HOSTS):
         return False
-    return not any(len(word) > _MAX_WORD_CHARACTERS or _RANDOM.search(word) for word in words)
+    return max(map(len, words), default=0) <= _MAX_WORD_CHARACTERS and not _RANDOM.search(" ".join(words))
 
 
 def _words(key: str) -> list[str]:

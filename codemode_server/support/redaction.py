@@ -113,9 +113,9 @@ class Redactor:
 
     def value(self, value: JsonValue) -> JsonValue:
         """The JSON value with the secrets in its strings masked; the same object if there are none."""
-        if any(map(self._spans, joined_texts(value))):
-            return with_values_replaced(value, self._spans)
-        return value
+        if (self._secrets.is_empty and self._values is None) or not any(map(self._spans, joined_texts(value))):
+            return value
+        return with_values_replaced(value, self._spans)
 
     def _spans(self, text: str) -> list[Span]:
         """Each secret and each known value, in order, with overlapping ones merged; all of a text with too many."""
@@ -137,6 +137,10 @@ class _Search:
         spellings = sorted({_without_surrogates(text) for secret in self.secrets for text in _spellings(secret)})
         self.longest = max(map(len, spellings), default=0)
         self._automaton = AhoCorasick(spellings) if spellings else None
+
+    @property
+    def is_empty(self) -> bool:
+        return self._automaton is None
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where secrets are, in order; they may overlap."""

@@ -4,7 +4,7 @@ journal fails where a test says so."""
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,8 +43,9 @@ class RecordingJournal(NoJournal):
         super().__init__()
         self._steps = steps
 
-    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
+    async def submit_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> Awaitable[None]:
         self._steps.record("begin")
+        return checkpoint()
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
         self._steps.record(f"end {outcome.status}")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
+from anyio.lowlevel import checkpoint
+
 from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.storage.sqlite_journal import SqliteJournal
@@ -13,8 +17,9 @@ class NoJournal(SqliteJournal):
     def __init__(self) -> None:
         """Opens nothing."""
 
-    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
+    async def submit_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> Awaitable[None]:
         """Store nothing."""
+        return checkpoint()
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
         """Store nothing."""

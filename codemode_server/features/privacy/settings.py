@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -115,7 +116,7 @@ class PrivacySettings(DetectionFields, FeatureSettings):
         for glob in self.release:
             yield NamedServer(("release", glob), glob.partition("/")[0])
 
-    @property
+    @cached_property
     def is_on(self) -> bool:
         """True if any server is protected."""
         return any(mode != "values" for mode in self.servers.values())

@@ -15,7 +15,6 @@ from codemode_server.domain.privacy_tokens import without_value
 from codemode_server.domain.tools import Effect
 
 ApprovalId = NewType("ApprovalId", str)
-"""One question, for instance `a7f3a9c2`."""
 
 
 REFUSED_SECONDS = 86_400.0
@@ -36,10 +35,7 @@ class AnswerScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProgramTexts:
-    """A program with what it imports."""
-
     code: str = ""
-    """Empty for a call without a program."""
     skills: Mapping[str, str] = field(default_factory=dict)
     """The texts of the skills that it has imported, by their files: `skills/triage.py`."""
 
@@ -62,7 +58,6 @@ class Question:
     reason: str
     """Why the call needs an approval: the rule that decided."""
     arguments: Mapping[str, JsonValue]
-    """Arguments that would be sent."""
     done: tuple[str, ...] = ()
     """Effects of the program so far, a line for each call that may have changed something."""
     lines: tuple[str, ...] = ()
@@ -84,7 +79,6 @@ class Question:
 
     @property
     def scopes(self) -> tuple[AnswerScope, ...]:
-        """The ways to approve, in the order in which they are shown."""
         if self.is_unanswered:
             return AnswerScope.ARRIVED, AnswerScope.CALL
         session = () if self.pattern is None else (AnswerScope.SESSION,)
@@ -108,13 +102,10 @@ class ApprovalAnswer:
     channel: str = ""
     """Where the answer came from: `elicitation`, `page`, `command` or `timeout`."""
     answered_at: float = 0.0
-    """Seconds since 1970."""
     result: JsonValue = None
-    """The result of a call that arrived, if the person knows it."""
 
     @property
     def is_refusal(self) -> bool:
-        """True if the person said no."""
         return not self.is_approved and self.channel != NOBODY
 
 

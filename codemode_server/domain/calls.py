@@ -54,7 +54,6 @@ class ResultKey(NamedTuple):
 
     server: str
     tool: str = ""
-    """Python names."""
     key: str = ""
 
 
@@ -75,8 +74,6 @@ class CallKey:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that a program makes."""
-
     execution_id: ExecutionId
     seq: int
     """1, 2, 3 … within its execution, in the order in which the program sent them."""
@@ -89,16 +86,12 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The call is sent."""
-
     kind: ClassVar[str] = "allow"
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """The call is refused."""
-
     kind: ClassVar[str] = "deny"
     reason: str
     advice: str = "Do not try again; tell the user."
@@ -135,7 +128,6 @@ class Capture:
     """A dry run: nothing is sent, and the program gets a placeholder of the result's type."""
 
     kind: ClassVar[str] = "simulate"
-    """The word that records have."""
     result_type: str
     reason: str
     asks: str = ""
@@ -152,12 +144,9 @@ Decision = Allow | Deny | Ask | Recorded | Capture
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """How a call ended."""
-
     status: CallStatus
     milliseconds: float
     result_bytes: int = 0
-    """Size of the result as JSON."""
     result: JsonValue = None
     """The result as the program received it, in `encoding`; None if the program received an error."""
     error: str | None = None

@@ -74,7 +74,6 @@ def canonical_text(tool: ToolDefinition) -> str:
 
 
 def digest_of(text: str) -> str:
-    """SHA-256 of a canonical text, hexadecimal."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -113,8 +112,6 @@ def new_definitions(
 
 
 class _Gone:
-    """The accepted tools that a listing no longer has."""
-
     def __init__(self, known: KnownTools, names: set[str]) -> None:
         self._tools: dict[str, str] = {}
         for tool, definitions in known.items():
@@ -129,7 +126,6 @@ class _Gone:
 
 
 def by_tool(definitions: Iterable[KnownDefinition]) -> dict[str, dict[str, KnownDefinition]]:
-    """Definitions of one server, as `KnownTools`."""
     found: dict[str, dict[str, KnownDefinition]] = {}
     for it in definitions:
         found.setdefault(it.tool, {})[it.digest] = it
@@ -165,5 +161,4 @@ def fields_of(text: str) -> dict[str, Any]:
 
 
 def waiting(definitions: Iterable[KnownDefinition]) -> Iterator[KnownDefinition]:
-    """Those that the person has not accepted."""
     return (it for it in definitions if not it.is_accepted)

@@ -15,7 +15,6 @@ INTERRUPTED = "codemode-server ended in the middle of it"
 """The error of an execution whose product was killed."""
 
 MAX_DESCRIPTION_CHARACTERS = 200
-"""Longest description of an execution that is stored; a longer one is cut."""
 
 
 class IsolationLevel(StrEnum):
@@ -102,7 +101,6 @@ class PlanReport:
     lines: tuple[str, ...] = ()
     """One line for each call."""
     calls: tuple[dict[str, Any], ...] = ()
-    """The same for programs, with the whole arguments."""
     unforeseen: tuple[str, ...] = ()
     """Lines on the held-back calls whose results the program uses, and on those that a later read does not show."""
     unstated: tuple[str, ...] = ()
@@ -124,5 +122,4 @@ class Repeat:
 
     @classmethod
     def new(cls) -> Repeat:
-        """For a program that runs for the first time."""
         return cls(secrets.token_bytes(SEED_BYTES))

@@ -27,7 +27,6 @@ class Source:
     title: str
     """`server.tool`, as programs import it."""
     labels: frozenset[str]
-    """When it answered."""
     at: float
     """When it answered first, seconds since 1970; of the data in /workspace, when the program began that wrote it."""
     is_in_workspace: bool = False
@@ -70,7 +69,6 @@ class SourceSet:
         return None if source == known else source
 
     def add_all(self, sources: Iterable[Source]) -> list[Source]:
-        """Those that are new."""
         return [added for it in sources if (added := self.add(it)) is not None]
 
 
@@ -80,12 +78,9 @@ Holder = tuple[PrincipalId, str]
 
 @dataclass(frozen=True, slots=True)
 class RunningProgram:
-    """A program that may write to /workspace."""
-
     execution_id: ExecutionId
     holder: Holder
     began_at: float
-    """Seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)

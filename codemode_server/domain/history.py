@@ -21,14 +21,11 @@ class HistoryQuery:
     status: ExecutionStatus | None = None
     since: float = 0.0
     before: float | None = None
-    """Only executions that started before."""
     limit: int = 50
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionSummary:
-    """One execution in a list."""
-
     execution_id: ExecutionId
     session_id: str
     level: IsolationLevel | None
@@ -42,8 +39,6 @@ class ExecutionSummary:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """The newest executions that were found."""
-
     executions: tuple[ExecutionSummary, ...]
     older_than: float | None
     """Older executions may fit as well: search before this time. None if there are none."""
@@ -51,8 +46,6 @@ class HistoryPage:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalWait:
-    """The time that one call waited for a person."""
-
     asked_at: float
     answered_at: float | None
     answer: str = ""
@@ -73,8 +66,6 @@ class CallRetry:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCount:
-    """How often one reason decided."""
-
     decision: str
     reason: str
     calls: int

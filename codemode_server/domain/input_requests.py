@@ -58,8 +58,6 @@ class InputProvider(Protocol):
 
 
 class HostInput(Protocol):
-    """The host of one execution."""
-
     @property
     def features(self) -> frozenset[Feature]:
         """Features that the host has declared."""
@@ -77,4 +75,3 @@ class _NoHostInput:
 
 
 NO_HOST_INPUT: HostInput = _NoHostInput()
-"""For executions without a host."""

@@ -31,8 +31,6 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One host connection of a principal."""
-
     session_id: str
     is_ephemeral: bool = False
     """True if it ends with this one request, so that nothing is stored for later ones."""
@@ -40,8 +38,6 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of an artifact: a session of a principal."""
-
     principal: Principal
     session: Session
 

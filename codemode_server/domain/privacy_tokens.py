@@ -15,8 +15,6 @@ _WITH_VALUE = re.compile(rf"({TOKEN.pattern} \([^)\n]*\)) is .*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class PersonalValue:
-    """A value that is to have a token."""
-
     kind: str
     normal: str
     """The value in the form in which equal values are equal: an e-mail address in lower case."""
@@ -27,8 +25,6 @@ class PersonalValue:
 
 @dataclass(frozen=True, slots=True)
 class KnownToken:
-    """A token and what it stands for."""
-
     token: str
     kind: str
     original: str | None
@@ -42,7 +38,6 @@ class KnownToken:
 
     @property
     def value(self) -> str | int | float | None:
-        """The value as JSON has it."""
         if self.original is None or not self.is_number:
             return self.original
         return float(self.original) if {".", "e", "E"} & {*self.original} else int(self.original)
@@ -50,8 +45,6 @@ class KnownToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenChanges:
-    """The changes of the tokens of a principal."""
-
     tokens: Sequence[KnownToken]
     """New ones, and those that stand for nothing any more."""
     number: int

@@ -16,7 +16,6 @@ class ResourceDefinition:
     description: str = ""
     mime_type: str | None = None
     size: int | None = None
-    """Bytes, as the upstream says."""
     is_template: bool = False
     shown_uri: str = ""
     """The URI that stands for it where the model or a program reads, if that must not see the real one."""
@@ -38,8 +37,6 @@ class PromptArgument:
 
 @dataclass(frozen=True, slots=True)
 class PromptDefinition:
-    """One prompt."""
-
     name: str
     title: str | None = None
     description: str = ""

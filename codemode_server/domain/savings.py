@@ -39,7 +39,6 @@ class Exchange:
 
     principal: Principal
     at: float
-    """Seconds since 1970."""
     tool: str
     execution_id: ExecutionId | None = None
     sent: int
@@ -91,7 +90,6 @@ class TokenUsage:
         return self.sent + self.returned + _priced(self.own_definitions, is_cached=is_cached)
 
     def direct(self, *, is_cached: bool = True) -> int:
-        """With direct calls."""
         return self.arguments + self.results + _priced(self.direct_definitions, is_cached=is_cached)
 
     def saved(self, *, is_cached: bool = True) -> int:
@@ -104,12 +102,9 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """The usage of one day or of one execution."""
-
     name: str
     """`2026-11-25`, or the id of an execution."""
     at: float
-    """When it began."""
     usage: TokenUsage
 
 

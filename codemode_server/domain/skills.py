@@ -27,7 +27,6 @@ class Skill:
     signature: str = ""
     """Signature of that function, on one line."""
     tools: tuple[str, ...] = ()
-    """The tools that it imports, as `server.tool`."""
     state: SkillState = SkillState.PROJECT
     execution_id: str = ""
     """The execution that saved it; empty for a project's skill."""
@@ -47,13 +46,11 @@ class Skill:
 
     @property
     def path(self) -> str:
-        """Where `read_tool` reads it."""
         suffix = ".yaml" if self.package == "workflows" else ".py"
         return f"/{self.package}/{self.name}{suffix}"
 
     @property
     def calls(self) -> str:
-        """Which tools a saved skill calls, for listings."""
         return f"calls {', '.join(self.tools)}" if self.tools and self.state is not SkillState.PROJECT else ""
 
     @property
@@ -63,7 +60,6 @@ class Skill:
 
     @property
     def note(self) -> str:
-        """Its text in a listing."""
         said = " · ".join(part for part in (self.summary, self.calls) if part)
         return f"{said} [{self.mark}]".lstrip() if self.mark else said
 

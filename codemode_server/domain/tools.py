@@ -37,14 +37,11 @@ class Refusal:
         return f"is not permitted: {self.reason.rstrip('.')}"
 
     def message(self, title: str) -> str:
-        """The error of a call of `title`, for the program."""
         return f"{title} {self.predicate}" + (f". {self.advice}" if self.advice else "")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """One tool as its upstream declared it."""
-
     name: str
     """The upstream's own word for it; the only name that is ever sent to it."""
     description: str = ""
@@ -111,7 +108,6 @@ class UpstreamListing:
     """One upstream and its tools, live or from the last run's cache; the catalog is built from these."""
 
     name: str
-    """The key in `upstream.yaml`."""
     state: UpstreamState
     tools: tuple[ToolDefinition, ...] = ()
     description: str = ""
@@ -129,5 +125,4 @@ class UpstreamListing:
     last_tools: tuple[str, ...] = ()
     """For a disabled server: the names of the tools that it had when it was last used."""
     resources: tuple[ResourceDefinition, ...] = ()
-    """With templates."""
     prompts: tuple[PromptDefinition, ...] = ()

@@ -16,6 +16,5 @@ class ChangeSignal:
         await self._next.wait()
 
     def notify(self) -> None:
-        """Wake all that wait now."""
         changed, self._next = self._next, anyio.Event()
         changed.set()

@@ -89,11 +89,8 @@ _LIBRARIES = ("phonenumbers", "stdnum")
 
 
 class Missing(NamedTuple):
-    """A missing package."""
-
     reason: str
     command: str
-    """Installs it."""
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.command})"

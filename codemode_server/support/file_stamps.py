@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 
 class FileStamp(NamedTuple):
-    """A file that was written or replaced has another one."""
-
     modified_ns: int
     size: int
     inode: int

@@ -28,13 +28,11 @@ Surrogates = Literal["replace", "surrogatepass"]
 
 
 def json_bytes(value: JsonValue, surrogates: Surrogates = "replace") -> bytes:
-    """The value as compact JSON in UTF-8."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     return text.encode("utf-8", surrogates)
 
 
 def size_as_json(value: JsonValue) -> int:
-    """Number of bytes of the value as JSON."""
     return len(json_bytes(value))
 
 
@@ -70,12 +68,10 @@ def values_in(value: JsonValue, *, with_keys: bool = False, most: float = math.i
 
 
 def texts_in(value: JsonValue) -> list[str]:
-    """Every string in a value, keys among them."""
     return [item for item in values_in(value, with_keys=True) if isinstance(item, str)]
 
 
 def with_texts_mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
-    """The value with all its strings and keys changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list):

@@ -33,7 +33,6 @@ def begins_as_token(word: str) -> bool:
 
 
 def has_known_token(text: str) -> bool:
-    """True if the text contains a token of a widely used service."""
     return KNOWN_TOKEN.search(text) is not None
 
 

@@ -69,7 +69,6 @@ class Redactor:
         return made
 
     def also(self, secrets: Iterable[str]) -> Redactor:
-        """A redactor that masks these as well."""
         made = copy(self)
         made._secrets = _Search(self._secrets.secrets.union(secrets))
         made._longest = max(self._longest, made._secrets.longest)
@@ -130,8 +129,6 @@ class Redactor:
 
 
 class _Search:
-    """Finds a set of secrets in texts."""
-
     def __init__(self, secrets: Iterable[str]) -> None:
         self.secrets = frozenset(secret for secret in secrets if secret.strip())
         spellings = sorted({_without_surrogates(text) for secret in self.secrets for text in _spellings(secret)})
@@ -220,8 +217,6 @@ def shape(value: JsonValue) -> Any:
 
 
 class _Shape:
-    """Builds one shape within its budget."""
-
     def __init__(self) -> None:
         self._left = MAX_PAYLOAD_BYTES * 3 // 4
         """Remaining bytes. The last quarter is for closing what is open when they run out."""

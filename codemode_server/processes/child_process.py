@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, CompletedProcess
-from typing import IO
+from typing import IO, Any
 
 import anyio
 from anyio.abc import AsyncResource, ByteReceiveStream, ByteSendStream, Process
@@ -120,6 +120,18 @@ class ChildProcess:
         """Wait until it has exited; gives its return code."""
         return await self._process.wait()
 
+    async def write(self, data: bytes) -> None:
+        """Write to its stdin at once, in one piece; waits only while the process does not read. Raises
+        `ConnectionError`: it has closed its stdin."""
+        stdin = self._asyncio_process.stdin
+        stdin.write(data)
+        await stdin.drain()
+
+    @property
+    def _asyncio_process(self) -> Any:
+        """There is no public way to it. anyio's streams take two turns of the event loop for each write."""
+        return getattr(self._process, "_process", None)
+
     async def kill(self) -> None:
         """End it now if it runs, and wait until it is gone; not cancelled."""
         with anyio.CancelScope(shield=True):
@@ -153,9 +165,8 @@ class ChildProcess:
                 await self._group_ends(_REAP_S)
         await _close(self._process.stdout)
         await _close(self._process.stderr)
-        # Open pipe ends of a survivor would keep asyncio's transport open, which warns at its collection. There is no
-        # public way to it; anyio's Process wraps asyncio's, which has the transport.
-        transport = getattr(getattr(self._process, "_process", None), "_transport", None)
+        # Open pipe ends of a survivor would keep asyncio's transport open, which warns at its collection.
+        transport = getattr(self._asyncio_process, "_transport", None)
         if transport is not None:
             with suppress(PermissionError):
                 transport.close()

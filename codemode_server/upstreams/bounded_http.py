@@ -3,8 +3,8 @@
 mcp reads a body of any size, and validates it on the event loop: 5 s for 23 MiB of rows. So bodies pass through here
 first, and are read by `parse_line` as lines of stdout are, whatever their content type says. A message that is large
 is parsed in a thread. In the place of one that is large, or nested deeper than mcp can read, mcp gets a token, and
-`Restored` puts the message back behind mcp. One that is too large, or can't be taken for another reason, becomes the
-error of the call that it answers: the connection goes on. A body that holds no message is cut off.
+`BoundedChannel` puts the message back behind mcp. One that is too large, or can't be taken for another reason, becomes
+the error of the call that it answers: the connection goes on. A body that holds no message is cut off.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import httpx2
-from anyio.abc import ObjectReceiveStream
 
 from codemode_server.processes.stream_readers import BoundedBytes
 from codemode_server.support.change_signal import ChangeSignal
@@ -33,10 +32,13 @@ from codemode_server.upstreams.messages import (
     too_large,
     unreadable,
 )
+from codemode_server.upstreams.stream_channel import StreamChannel
 
 if TYPE_CHECKING:
-    from mcp.shared.message import SessionMessage
+    from mcp.client._transport import TransportStreams
     from mcp_types import JSONRPCMessage
+
+    from codemode_server.upstreams.session import Session
 
 _PIECE_BYTES = 64 * 2**10
 _MAX_CODING_CHARACTERS = 50
@@ -351,37 +353,29 @@ class LargeResults:
         self._waiting[token] = result
         return {_STANDS_FOR: token}
 
-    def take(self, result: dict[str, Any]) -> dict[str, Any] | None:
-        """The result that this one stands for, or the same; None if that was dropped."""
-        if not isinstance(result.get(_STANDS_FOR), str):
-            return result
-        found = self._waiting.pop(result[_STANDS_FOR], None)
+    def take(self, token: str) -> dict[str, Any] | None:
+        """The result that the token stands for; None if that was dropped."""
+        found = self._waiting.pop(token, None)
         if found is not None:
             self._taken.notify()
         return found
 
 
-class Restored(ObjectReceiveStream[Any]):
-    """A stream of messages in which each large result is back in its place."""
+class BoundedChannel(StreamChannel):
+    """The channel of a session over HTTP, in which each large result is back in its place."""
 
-    def __init__(self, stream: Any, large: LargeResults) -> None:
-        self._stream = stream
+    def __init__(self, streams: TransportStreams, large: LargeResults) -> None:
+        super().__init__(streams, has_headers=True)
         self._large = large
 
-    @property
-    def last_context(self) -> Any:
-        return self._stream.last_context
-
-    async def receive(self) -> SessionMessage | Exception:
-        item: SessionMessage | Exception = await self._stream.receive()
-        message = getattr(item, "message", None)
-        if isinstance(result := getattr(message, "result", None), dict):
-            found = self._large.take(result)
-            if found is None:
-                item.message = dropped(message.id)  # type: ignore[union-attr]
-            else:
-                message.result = found  # type: ignore[union-attr]
-        return item
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+    async def _deliver(self, session: Session, message: JSONRPCMessage) -> None:
+        result = getattr(message, "result", None)
+        token = result.get(_STANDS_FOR) if isinstance(result, dict) else None
+        if not isinstance(token, str):
+            session.take(message)
+        elif (found := self._large.take(token)) is None:
+            session.take(dropped(message.id))  # type: ignore[union-attr,arg-type]
+        else:
+            message.result = found  # type: ignore[union-attr]
+            del found, result
+            await session.take_large(message)

@@ -1,7 +1,7 @@
 """One upstream: its owner task connects it, lists its tools, lists them again when they change, and reconnects.
 
 The owner task enters and leaves all context managers, as anyio's scopes demand. `requests` come from other tasks and
-share its `Link`; they influence the connection only by `_nudge` (reconnect now) and `Link.lost` (this link is dead).
+share its session; they influence the connection only by `_nudge` (reconnect now) and `Session.lost` (this one is dead).
 """
 
 from __future__ import annotations
@@ -9,46 +9,36 @@ from __future__ import annotations
 import logging
 import math
 import random
-import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import TaskStatus
 
 from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import DecisionOutdated, SignInRequired, UpstreamUnavailable
-from codemode_server.domain.input_requests import Feature
-from codemode_server.domain.tools import EFFECTS_OF_SETTINGS, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.input_requests import Feature, InputRequest
+from codemode_server.domain.tools import UpstreamListing, UpstreamState
 from codemode_server.support.change_signal import ChangeSignal
 from codemode_server.support.redaction import Redactor
-from codemode_server.upstreams._link import Link
-from codemode_server.upstreams._subscription import listen_for_changes
 from codemode_server.upstreams.auth.sign_ins import Show
-from codemode_server.upstreams.cache import CachedListing, fingerprint
-from codemode_server.upstreams.connection_deps import ConnectionDeps, Timings
+from codemode_server.upstreams.changes import Upkeep, listen_for_changes
+from codemode_server.upstreams.connection_deps import ConnectionDeps
 from codemode_server.upstreams.failures import first_cause, why_not_connected, why_not_ready
-from codemode_server.upstreams.listings import OffersFound, ToolsFound, describe_server, list_offers, list_tools
+from codemode_server.upstreams.known_offers import KnownOffers
 from codemode_server.upstreams.negotiation import ProbeEndedConnection, negotiate
 from codemode_server.upstreams.requests import Requests
 from codemode_server.upstreams.transports.registry import Transport, refusals, transport_of
 
 if TYPE_CHECKING:
-    from mcp.client.session import IncomingMessage
+    from codemode_server.upstreams.session import Session
 
 logger = logging.getLogger(__name__)
 
-_PAUSE_PER_LISTING = 20
-"""The pause between two listings of changed tools, as a multiple of the time that one took."""
-_MAX_PAUSE_S = 10.0
-_MAX_VERSION_CHARACTERS = 200
 _JUST_ENDED = "the connection ended"
 _CLOSING_S = 2.0
 """Longest wait of a lost call for the last words of a server that ends."""
-_STATES_WITH_ERROR = (UpstreamState.FAILED, UpstreamState.SIGNED_OUT, UpstreamState.CONNECTING)
 
 
 class Connection:
@@ -58,38 +48,27 @@ class Connection:
         self.name = name
         self._settings = settings
         self._spec = transport_of(settings)
-        self._deps = deps = deps.for_server(name, settings)
+        self.deps = deps = deps.for_server(name, settings)
         self._timings = deps.timings
-        self._fingerprint = fingerprint(settings)
-        self._found = deps.cache.get(name, self._fingerprint) or CachedListing()
-        self._protocol_mode: Literal["auto", "legacy"] = self._found.protocol_mode
+        self._offers = KnownOffers(name, settings, deps)
         self._state = UpstreamState.WAITING if settings.enabled else UpstreamState.DISABLED
         self._error: str | None = None
-        self._protocol: str | None = None
-        self._link: Link | None = None
+        self._session: Session | None = None
         self._starting: tuple[Transport, float] | None = None
         """The transport that is being opened, and since when."""
         self._changed = ChangeSignal()
         self._nudge = anyio.Event()
         self._nudged_at = -math.inf
-        self._tools_upkeep = _Upkeep(f"upstream {name!r}: its changed tools", deps.timings, self._logged)
-        self._offers_upkeep = _Upkeep(f"upstream {name!r}: its resources and prompts", deps.timings, self._logged)
+        self._tools_upkeep = Upkeep(f"upstream {name!r}: its changed tools", deps.timings)
+        self._offers_upkeep = Upkeep(f"upstream {name!r}: its resources and prompts", deps.timings)
         self._features_changed = ChangeSignal()
         self._is_renewed = False
         """True if the connection was ended only to reconnect with more features."""
         self._connected_at = math.inf
         self._listing = self._build_listing()
-        self._digests: dict[str, str] = {}
         self.block_lists: set[tuple[str, str]] = set()
         """Raw names and digests of the tools that have given a list as a block for each item."""
-        self.requests = Requests(
-            name,
-            deps,
-            settings=lambda: self._settings,
-            digest_of=lambda tool: self._digests.get(tool, ""),
-            ready_link=self._ready_link,
-            why_lost=self._why_lost,
-        )
+        self.requests = Requests(self)
 
     @property
     def settings(self) -> ServerSettings:
@@ -100,6 +79,16 @@ class Connection:
     def listing(self) -> UpstreamListing:
         """The upstream's current state, with its current tools or those of the last run."""
         return self._listing
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Digest of each tool's present definition by its raw name."""
+        return self._offers.digests
+
+    @property
+    def starts_process(self) -> bool:
+        """True if the upstream is a process of ours."""
+        return self._spec.starts_process
 
     @property
     def is_settled(self) -> bool:
@@ -126,10 +115,10 @@ class Connection:
     @property
     def _redactor(self) -> Redactor:
         """The current one: a change of the configuration brings another."""
-        return self._deps.redactor()
+        return self.deps.redactor()
 
     def _logged(self, text: str) -> str:
-        return self._deps.config.logged(self.name, text)
+        return self.deps.config.logged(self.name, text)
 
     async def run(self) -> None:
         """Connect, serve and reconnect until cancelled. No failure of this upstream reaches the others."""
@@ -147,7 +136,7 @@ class Connection:
                     shown = self._logged(said)
                     logger.info("upstream %r: %s", self.name, shown)
                     logger.debug("upstream %r", self.name, exc_info=error if shown == said else None)
-                self._link = self._protocol = None
+                self._session = None
                 if self._needs_sign_in and self._connected_at == math.inf:
                     await self._wait_for_sign_in()
                     pause_s = self._timings.backoff_first_s
@@ -163,26 +152,26 @@ class Connection:
                 self._nudge = anyio.Event()
                 pause_s = min(pause_s * 2, self._timings.backoff_most_s)
         finally:
-            self._link = self._protocol = None
+            self._session = None
             self._set_state(UpstreamState.WAITING)
 
     @property
     def _needs_sign_in(self) -> bool:
-        return self._deps.tokens is not None and self._deps.tokens.needs_person
+        return self.deps.tokens is not None and self.deps.tokens.needs_person
 
     async def sign_in(self, show: Show) -> None:
         """Let the person sign in, unless that is done by now; then wait a bounded time for the connection. Raises
         `CodemodeError`, `OSError`: as `SignIns.sign_in` says."""
-        tokens, sign_ins = self._deps.tokens, self._deps.sign_ins
+        tokens, sign_ins = self.deps.tokens, self.deps.sign_ins
         if tokens is not None and sign_ins is not None and tokens.needs_person:
             await sign_ins.sign_in(self.name, self._settings, show)
             await tokens.read_again()
         self._nudged_at = -math.inf
         with suppress(UpstreamUnavailable):
-            await self._ready_link(None)
+            await self.ready_session(None)
 
     async def _wait_for_sign_in(self) -> None:
-        tokens = self._deps.tokens
+        tokens = self.deps.tokens
         if tokens is None:
             return
         self._error = tokens.problem
@@ -198,15 +187,16 @@ class Connection:
             tasks.cancel_scope.cancel()
         self._nudge = anyio.Event()
 
-    async def _ready_link(self, revision: int | None) -> Link:
-        """The open link. Waits for one that is being opened, and makes a failed upstream reconnect."""
+    async def ready_session(self, revision: int | None) -> Session:
+        """The open session. Waits for one that is being opened, and makes a failed upstream reconnect. Raises
+        `DecisionOutdated`: the configuration is not that of `revision` any more; `UpstreamUnavailable`."""
         has_nudged = False
         with anyio.move_on_after(self._timings.call_wait_s):
             while True:
-                if revision not in (None, self._deps.config.revision):
+                if revision not in (None, self.deps.config.revision):
                     raise DecisionOutdated(f"upstream.yaml was edited while a call waited for server {self.name!r}")
-                if self._link is not None and not self._link.lost.is_set():
-                    return self._link
+                if self._session is not None and not self._session.lost.is_set():
+                    return self._session
                 if self._state is UpstreamState.DISABLED:
                     raise UpstreamUnavailable(f"server {self.name!r} is disabled in upstream.yaml")
                 if self._state in (UpstreamState.FAILED, UpstreamState.SIGNED_OUT):
@@ -221,16 +211,17 @@ class Connection:
             f"server {self.name!r} is still starting after {self._timings.call_wait_s:g} s; try again later"
         )
 
-    async def _why_lost(self, link: Link) -> str:
+    async def why_lost(self, session: Session) -> str:
+        """Why a session was lost, once it is closed; empty if that is not known."""
         with anyio.move_on_after(_CLOSING_S):
-            while self._link is link:
+            while self._session is session:
                 await self._changed.wait()
         return self._error if self._error is not None and self._error != _JUST_ENDED else ""
 
     async def _connect_and_serve(self) -> None:
         """One connection, or two when the newer protocol's probe ended the first. Returns when it is lost."""
         # A server of the product speaks the newer protocol, and its tools need that.
-        is_legacy = not self._spec.is_own and "legacy" in (self._settings.protocol, self._protocol_mode)
+        is_legacy = not self._spec.is_own and "legacy" in (self._settings.protocol, self._offers.protocol_mode)
         try:
             await self._serve_once(legacy=is_legacy)
         except Exception as error:
@@ -240,11 +231,13 @@ class Connection:
             if self._connected_at is math.inf:
                 # What was remembered, or assumed, did not work: the other way the next time.
                 is_unanswered = isinstance(first_cause(error), TimeoutError) and self._spec.starts_process
-                self._protocol_mode = "legacy" if is_unanswered and not is_legacy else "auto"
+                self._offers.protocol_mode = "legacy" if is_unanswered and not is_legacy else "auto"
             raise
 
     async def _serve_once(self, *, legacy: bool) -> None:
-        transport = self._spec.connect(self._settings, self._deps)
+        from codemode_server.upstreams.session import Session
+
+        transport = self._spec.connect(self._settings, self.deps)
         self._starting = transport, anyio.current_time()
         is_started = anyio.Event()
         refused: list[str] = []
@@ -255,16 +248,10 @@ class Connection:
                     await slot.start(self._hold_slot, is_started)
                 self._set_state(UpstreamState.CONNECTING)
                 try:
-                    async with transport.open() as streams:
-                        link = Link(
-                            streams,
-                            self._on_message,
-                            self.requests.answer,
-                            self._declared_features,
-                            lambda: self._deps.config.sends_trace_context,
-                        )
-                        async with link.session:
-                            await self._serve(link, is_started, legacy=legacy)
+                    async with transport.open() as channel:
+                        session = Session(channel, self, self._declared_features)
+                        async with session.open():
+                            await self._serve(session, is_started, legacy=legacy)
                 finally:
                     is_started.set()
             self._error = transport.why_ended() or _JUST_ENDED
@@ -272,117 +259,85 @@ class Connection:
             self._error = why_not_connected(error, transport, refused, self._redactor)
             raise
 
-    async def _serve(self, link: Link, is_started: anyio.Event, *, legacy: bool) -> None:
+    async def _serve(self, session: Session, is_started: anyio.Event, *, legacy: bool) -> None:
         async with anyio.create_task_group() as tasks:
             with anyio.fail_after(self._timings.connect_s):
-                handshake_at_once = await negotiate(link, legacy=legacy, probe_s=self._timings.probe_s)
+                handshake_at_once = await negotiate(session, legacy=legacy, probe_s=self._timings.probe_s)
                 self._tools_upkeep.reset()
                 self._offers_upkeep.reset()
-                tasks.start_soon(partial(self._offers_upkeep.run, partial(self._list_offers, link), at_once=True))
-                if link.is_modern:
+                update = partial(self._offers_upkeep.run, at_once=True)
+                tasks.start_soon(update, partial(self._update_offers, session), self._logged)
+                if session.is_modern:
                     subscribed = anyio.Event()
-                    tasks.start_soon(listen_for_changes, link, self.name, subscribed, self._on_change, self._timings)
+                    tasks.start_soon(listen_for_changes, session, self.name, subscribed, self._timings)
                     with anyio.move_on_after(self._timings.subscribe_s):
                         await subscribed.wait()
                     subscribed.set()
-                found = await self._list(link)
+                found = await self._offers.list_tools(session)
                 with anyio.move_on_after(self._timings.offers_s):  # tools need not wait for resources
                     await self._offers_upkeep.listed.wait()
             is_started.set()
-            await self._take(found, link, "legacy" if handshake_at_once else "auto")
-            self._link = link
-            self._protocol = link.session.protocol_version
+            await self._offers.take_tools(found, session, self._settings, "legacy" if handshake_at_once else "auto")
+            self._session = session
             self._error = None
             self._connected_at = anyio.current_time()
             self._set_state(UpstreamState.READY)
-            tasks.start_soon(self._tools_upkeep.run, partial(self._list_changed, link))
-            tasks.start_soon(self._follow_features, link)
-            await link.lost.wait()
+            tasks.start_soon(self._tools_upkeep.run, partial(self._update_tools, session), self._logged)
+            tasks.start_soon(self._follow_features, session)
+            await session.lost.wait()
             tasks.cancel_scope.cancel()
 
     async def _hold_slot(
         self, is_started: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        async with self._deps.slots:
+        async with self.deps.slots:
             task_status.started()
             with anyio.move_on_after(self._timings.slot_s):
                 await is_started.wait()
 
-    async def _list(self, link: Link) -> ToolsFound:
-        found = await list_tools(link, refuse_schema=link.refuse_schema, redact=self._redactor.value)
-        link.remember(found.tools)
-        return found
+    async def _update_tools(self, session: Session) -> None:
+        await self._offers.update_tools(session, self._settings)
+        self._publish()
 
-    async def _take(self, found: ToolsFound, link: Link, protocol_mode: Literal["auto", "legacy"]) -> None:
-        server = link.session.server_info
-        redactor = self._redactor
-        version = redactor.text(server.version)[:_MAX_VERSION_CHARACTERS] if server is not None else None
-        if self._found.protocol_mode == "legacy" and self._found.server_version != version:
-            protocol_mode = "auto"  # another version may support the newer protocol
-        if self._settings.protocol == "legacy":
-            protocol_mode = "auto"  # set in the configuration, not found by probing
-        self._protocol_mode = protocol_mode
-        self._found = replace(
-            self._found,
-            tools=found.tools,
-            description=describe_server(getattr(server, "description", None), link.session.instructions, redactor),
-            protocol=link.session.protocol_version,
-            protocol_mode=protocol_mode,
-            server_version=version,
-            left_out=found.left_out,
-            problems=found.problems,
-            stored_at=time.time(),
-        )
-        await self._deps.cache.put(self.name, self._fingerprint, self._found)
-        self._digests = {tool.name: tool.digest for tool in found.tools}
-
-    async def _list_changed(self, link: Link) -> None:
-        found, before = await self._list(link), self._found
-        if found != ToolsFound(before.tools, before.left_out, before.problems):
-            await self._take(found, link, self._protocol_mode)
-            self._publish()
-
-    async def _list_offers(self, link: Link) -> None:
-        found, before = await list_offers(link, self._redactor.value), self._found
-        if found == OffersFound(before.resources, before.prompts, before.offer_problems):
-            return
-        self._found = replace(before, resources=found.resources, prompts=found.prompts, offer_problems=found.problems)
-        await self._deps.cache.put(self.name, self._fingerprint, self._found)
+    async def _update_offers(self, session: Session) -> None:
+        await self._offers.update_offers(session)
         self._publish()
 
     @property
     def _declared_features(self) -> frozenset[Feature]:
-        return self._settings.answered_features(frozenset(self._deps.host_features))
+        return self._settings.answered_features(frozenset(self.deps.host_features))
 
     def take_host_features(self) -> None:
         """The hosts have more features than before."""
         self._features_changed.notify()
 
-    async def _follow_features(self, link: Link) -> None:
-        """Declare features that hosts have brought since the link was opened.
+    async def _follow_features(self, session: Session) -> None:
+        """Declare features that hosts have brought since the session was opened.
 
         In protocol 2026-07-28 each request declares them, so the tools are listed again. Older servers hear of them in
         the handshake only, so the connection is made again; but not if the server was called, since it may hold state.
         """
         while True:
-            if not self._declared_features <= link.features:
-                if link.is_modern:
-                    link.features = self._declared_features
-                    self._on_change(True)
-                elif self.requests.last_link is not link:
+            if not self._declared_features <= session.features:
+                if session.is_modern:
+                    session.features = self._declared_features
+                    self.note_change(True)
+                elif self.requests.last_session is not session:
                     self._is_renewed = True
-                    link.lost.set()
+                    session.lost.set()
             await self._features_changed.wait()
 
-    async def _on_message(self, message: IncomingMessage) -> None:
-        import mcp_types as types
+    @property
+    def is_traced(self) -> bool:
+        """True if requests are traced, and carry the trace context."""
+        return self.deps.config.sends_trace_context
 
-        if isinstance(message, types.ToolListChangedNotification):
-            self._on_change(True)
-        elif isinstance(message, types.ResourceListChangedNotification | types.PromptListChangedNotification):
-            self._on_change(False)
+    async def answer(self, request: InputRequest) -> dict[str, Any]:
+        """Answer a request of the server. Raises `InputRefused`: there is no answer."""
+        return await self.requests.answer(request)
 
-    def _on_change(self, is_of_tools: bool) -> None:
+    def note_change(self, is_of_tools: bool) -> None:
+        """The server has changed its tools, or else its resources or prompts."""
         (self._tools_upkeep if is_of_tools else self._offers_upkeep).changed.set()
 
     def _set_state(self, state: UpstreamState) -> None:
@@ -394,68 +349,8 @@ class Connection:
         self._changed.notify()
         if listing != self._listing:
             self._listing = listing
-            self._deps.on_change()
-
-    def _selected_tools(self) -> tuple[ToolDefinition, ...]:
-        """The tools that exist for programs and searches. The effects in the settings go before the annotations."""
-        settings = self._settings
-        selected = (tool for tool in self._found.tools if settings.tools.selects(tool.name))
-        return tuple(
-            tool
-            if (stated := settings.effect_of(tool.name)) is None
-            else replace(tool, effect=EFFECTS_OF_SETTINGS[stated])
-            for tool in selected
-        )
+            self.deps.on_change()
 
     def _build_listing(self) -> UpstreamListing:
-        is_disabled = self._state is UpstreamState.DISABLED
-        return UpstreamListing(
-            name=self.name,
-            state=self._state,
-            tools=() if is_disabled else self._selected_tools(),
-            description=self._settings.description or self._found.description,
-            protocol=self._protocol,
-            error=self._error if self._state in _STATES_WITH_ERROR else None,
-            left_out={} if is_disabled else self._found.left_out,
-            problems=() if is_disabled else (*self._found.problems, *self._found.offer_problems),
-            last_tools=tuple(tool.name for tool in self._found.tools) if is_disabled else (),
-            resources=() if is_disabled else self._found.resources,
-            prompts=() if is_disabled else self._found.prompts,
-        )
-
-
-class _Upkeep:
-    """Lists again after each change, at a pace: a server that notifies without end must not take all of our time."""
-
-    def __init__(self, what: str, timings: Timings, logged: Callable[[str], str]) -> None:
-        self._what = what
-        self._logged = logged
-        self._timings = timings
-        self.reset()
-
-    def reset(self) -> None:
-        """Begin anew with another link."""
-        self.changed = anyio.Event()
-        """To be set when the server says that something has changed."""
-        self.listed = anyio.Event()
-        """Set after the first listing."""
-
-    async def run(self, list_again: Callable[[], Awaitable[None]], *, at_once: bool = False) -> None:
-        """Call `list_again` after each change, with `at_once` also now, until cancelled; its failure is logged."""
-        from mcp.shared.exceptions import MCPError
-
-        not_before = -math.inf
-        while True:
-            if not at_once:
-                await self.changed.wait()
-                await anyio.sleep(max(self._timings.debounce_s, not_before - anyio.current_time()))
-            at_once, self.changed = False, anyio.Event()
-            started = anyio.current_time()
-            try:
-                with anyio.fail_after(self._timings.list_s):
-                    await list_again()
-            except (MCPError, TimeoutError) as error:
-                logger.info("%s can't be listed: %s", self._what, self._logged(str(error)))
-            self.listed.set()
-            ended = anyio.current_time()
-            not_before = ended + min(_MAX_PAUSE_S, _PAUSE_PER_LISTING * (ended - started))
+        protocol = self._session.protocol if self._session is not None else None
+        return self._offers.published(self._settings, self._state, protocol, self._error)

@@ -13,7 +13,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import AnswerLost, CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
 from codemode_server.support.off_loop import LARGE_BYTES
 from codemode_server.support.redaction import Redactor
-from codemode_server.upstreams._link import is_broken_off, is_end
+from codemode_server.upstreams.answers import ConnectionEnded, RequestFailed, is_broken_off
 from codemode_server.upstreams.listings import LIST_IS
 from codemode_server.upstreams.messages import NO_MESSAGE, NOT_TAKEN, TOO_DEEP, TOO_LARGE, UNREADABLE
 from codemode_server.upstreams.results import error_text
@@ -89,12 +89,12 @@ def reason_in(body: bytes, redactor: Redactor) -> str:
 
 
 def call_error(
-    error: Any, server: str, what: str, refused: list[str], config: LiveConfig, why_lost: str = ""
+    error: RequestFailed, server: str, what: str, refused: list[str], config: LiveConfig, why_lost: str = ""
 ) -> CallError:
-    """An `MCPError` that answered a call of `what`, as the program is to see it: masked and cut. `why_lost` says why
+    """The error of a call of `what`, as the program is to see it: masked and cut. `why_lost` says why
     the connection ended. Raises `SessionExpired`: connect again and repeat the call."""
     redactor = config.redactor
-    message = str(error.message)
+    message = error.message
     if error.code in NOT_TAKEN:
         kind = ResultTooLarge if error.code in (TOO_LARGE, TOO_DEEP) else ToolFailed
         return kind(f"the result of {what} of server {server!r} is {error_text(message, redactor)}")
@@ -107,9 +107,9 @@ def call_error(
     # mcp says "Session terminated", servers "Session not found", "No valid session ID", "Server not initialized".
     if status.startswith(("400", "404")) and re.search("session|not initialized", message, re.IGNORECASE):
         raise SessionExpired(f"HTTP {status}")
-    if status.startswith(NOT_SENT) and (is_end(error) or message.startswith("Redirect to ")):
+    if status.startswith(NOT_SENT) and (isinstance(error, ConnectionEnded) or message.startswith("Redirect to ")):
         return UpstreamUnavailable(f"server {server!r} {status}; nothing was called")
-    if is_end(error) or is_broken_off(error):
+    if isinstance(error, ConnectionEnded) or is_broken_off(error):
         why = f"; it {why_lost}" if why_lost else ""
         return AnswerLost(f"the connection to server {server!r} ended during the call; {outcome_unknown(what)}{why}")
     if status and message in (_HTTP_REFUSAL, "Not Found"):
@@ -138,8 +138,8 @@ def _as_logged(url: str, server: str, config: LiveConfig) -> str:
     return url if shown == plain else shown
 
 
-def required_addresses(error: Any) -> list[dict[str, Any]]:
-    """The requests to open an address in an `MCPError` that says the user has to do that first; empty for others."""
+def required_addresses(error: RequestFailed) -> list[dict[str, Any]]:
+    """The requests to open an address in an error that says the user has to do that first; empty for others."""
     data = error.data if error.code == _ADDRESS_REQUIRED else None
     listed = data.get("elicitations") if isinstance(data, dict) else None
     requests = listed[:_MAX_ADDRESSES] if isinstance(listed, list) else []

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from codemode_server.catalog.summaries import server_purpose
 from codemode_server.domain.definitions import canonical_text, digest_of
@@ -20,9 +20,12 @@ from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.support.json_values import MAX_VALUES
 from codemode_server.support.redaction import NO_SECRETS, Redactor
 from codemode_server.support.text import clean, clean_line, first_lines
-from codemode_server.upstreams._link import Answer, Link, is_end
+from codemode_server.upstreams.answers import Answer, ConnectionEnded, RequestFailed
 from codemode_server.upstreams.messages import NOT_TAKEN
 from codemode_server.upstreams.repairs import as_flag, as_object, as_text, entries, input_schema, schema
+
+if TYPE_CHECKING:
+    from codemode_server.upstreams.session import Session
 
 LIST_IS = "its list of tools is "
 """Beginning of the error for a list that was refused."""
@@ -71,17 +74,16 @@ class OffersFound:
 
 
 class Asks(Protocol):
-    """Sends a request of a listing; `Link` does."""
+    """Sends a request of a listing; `Session` does."""
 
     async def request(self, method: str, params: dict[str, Any]) -> Answer: ...
 
 
 async def list_tools(
-    link: Asks, *, refuse_schema: Callable[[JsonSchema], str | None], redact: Redact = lambda value: value
+    session: Asks, *, refuse_schema: Callable[[JsonSchema], str | None], redact: Redact = lambda value: value
 ) -> ToolsFound:
     """All tools that fit. `refuse_schema` says what the negotiated protocol forbids in an input schema. Raises
-    `MCPError`: as `Link.request`."""
-    from mcp.shared.exceptions import MCPError
+    `RequestFailed`: as `Session.request`."""
     from mcp_types import METHOD_NOT_FOUND
 
     problems: list[str] = []
@@ -89,10 +91,10 @@ async def list_tools(
     to_tool = partial(_to_tool, refuse_schema=refuse_schema, problems=problems)
     taken = _Taken[ToolDefinition]("tools", "tool", MAX_TOOLS, to_tool, redact, problems, left_out)
     try:
-        await _list(link, "tools/list", taken)
-    except MCPError as error:
+        await _list(session, "tools/list", taken)
+    except RequestFailed as error:
         if error.code in NOT_TAKEN:
-            raise MCPError(error.code, f"{LIST_IS}{error.message.partition(';')[0]}") from error
+            raise RequestFailed(error.code, f"{LIST_IS}{error.message.partition(';')[0]}") from error
         if error.code != METHOD_NOT_FOUND or taken.entries:  # a server of prompts or resources only
             raise
     for name in left_out.keys() & taken.entries.keys():
@@ -100,43 +102,42 @@ async def list_tools(
     return ToolsFound(tuple(taken.entries.values()), left_out, _shortened(problems))
 
 
-async def list_offers(link: Link, redact: Redact) -> OffersFound:
+async def list_offers(session: Session, redact: Redact) -> OffersFound:
     """All resources, templates and prompts that fit; what the server does not declare is not asked for."""
-    declared = link.session.server_capabilities
+    declared = session.server.capabilities
     problems: list[str] = []
     resources: list[ResourceDefinition] = []
     prompts: list[PromptDefinition] = []
-    if declared is not None and declared.resources is not None:
+    if "resources" in declared:
         listed = _Taken[ResourceDefinition]("resources", "resource", MAX_RESOURCES, _to_resource, redact, problems)
         kind = "resource template"
         templates = _Taken[ResourceDefinition]("resourceTemplates", kind, MAX_TEMPLATES, _to_template, redact, problems)
-        await _list_offer(link, "resources/list", listed)
-        await _list_offer(link, "resources/templates/list", templates)
+        await _list_offer(session, "resources/list", listed)
+        await _list_offer(session, "resources/templates/list", templates)
         resources = [*listed.entries.values(), *templates.entries.values()]
-    if declared is not None and declared.prompts is not None:
+    if "prompts" in declared:
         offered = _Taken[PromptDefinition]("prompts", "prompt", MAX_PROMPTS, _to_prompt, redact, problems)
-        await _list_offer(link, "prompts/list", offered)
+        await _list_offer(session, "prompts/list", offered)
         prompts = [*offered.entries.values()]
     return OffersFound(tuple(resources), tuple(prompts), _shortened(problems))
 
 
-async def _list_offer(link: Link, method: str, taken: _Taken[Any]) -> None:
-    from mcp.shared.exceptions import MCPError
+async def _list_offer(session: Session, method: str, taken: _Taken[Any]) -> None:
     from mcp_types import METHOD_NOT_FOUND
 
     try:
-        await _list(link, method, taken)
-    except MCPError as error:
-        if is_end(error):
-            raise
+        await _list(session, method, taken)
+    except ConnectionEnded:
+        raise
+    except RequestFailed as error:
         if error.code != METHOD_NOT_FOUND:  # many servers with resources have no method for templates
             taken.problems.append(f"{method} failed: {clean_line(taken.redact(error.message), 200)}")
 
 
-async def _list(link: Asks, method: str, taken: _Taken[Any]) -> None:
+async def _list(session: Asks, method: str, taken: _Taken[Any]) -> None:
     cursor: Cursor | None = None
     for _ in range(MAX_PAGES):
-        answer = await link.request(method, {} if cursor is None else {"cursor": cursor})
+        answer = await session.request(method, {} if cursor is None else {"cursor": cursor})
         cursor = await answer.read(taken.take)
         if cursor is None:
             return

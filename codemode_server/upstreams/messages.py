@@ -60,7 +60,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
     """The messages in `line`: one, none for what is not JSON-RPC, several for a batch (2025-03-26 allowed them)."""
-    if holds_too_many_values(line):
+    if len(line) > MAX_VALUES and holds_too_many_values(line):
         return _refused(line, TOO_LARGE, f"of more than {MAX_VALUES:,} values; ask for less of it")
     try:
         data = _read(line)
@@ -70,8 +70,11 @@ def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
         return _within_text(line) or _refused(line, NO_JSON, "not valid JSON") if is_message else ()
     except RecursionError:
         return _refused(line, TOO_DEEP, _WHY_TOO_DEEP)
-    if is_nested_deeper(data, MAX_DEPTH):
+    if line.count(b"{") + line.count(b"[") > MAX_DEPTH and is_nested_deeper(data, MAX_DEPTH):
         return _refused(line, TOO_DEEP, _WHY_TOO_DEEP)
+    if isinstance(data, dict) and len(line) <= LARGE_BYTES:
+        message = _to_message(data)
+        return () if message is None else (message,)
     messages = (_to_message(item) for item in (data[:_MAX_BATCH] if isinstance(data, list) else [data]))
     found = tuple(message for message in messages if message is not None)
     return tuple(map(_trimmed, found)) if len(line) > LARGE_BYTES else found
@@ -83,7 +86,7 @@ class JoinedLines:
     def __init__(self) -> None:
         self._object = bytearray()
 
-    def add(self, line: bytearray) -> bytes:
+    def add(self, line: bytes | bytearray) -> bytes:
         """The object of which this is the last line; nothing for any other line."""
         if line.rstrip() == b"{":
             self._object = bytearray()

@@ -219,7 +219,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
                 name: kept.get(name) or Connection(name, settings, self._deps) for name, settings in servers.items()
             }
             for name in before.keys() & self._connections.keys() - kept.keys():
-                self._connections[name].requests.last_link = before[name].requests.last_link
+                self._connections[name].requests.last_session = before[name].requests.last_session
             self._invalid = dict(invalid or {})
             if self._is_connecting:
                 for name in servers:

@@ -7,6 +7,7 @@ stands for (PHP writes `[]` for an empty object, others `"true"`, `OBJECT` or a 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from codemode_server.catalog.schema_dialects import LISTS, MAPS, SCHEMAS, TYPES, by_name, is_misplaced
@@ -17,6 +18,7 @@ RESULT_FIELDS = frozenset({"_meta", "content", "isError", "is_error", "resultTyp
 MARKS = frozenset({"isError", "is_error", "jsonrpc", "structuredContent"})
 """Fields that data with `content` of their own have not."""
 _ANSWER = frozenset({"error", "id", "jsonrpc", "result"})
+_MAX_INSTRUCTIONS_CHARACTERS = 100_000
 _BLOCKS = frozenset({"audio", "image", "resource", "resource_link", "text"})
 
 
@@ -43,41 +45,45 @@ def as_flag(value: Any) -> bool | None:
     return bool(value) if isinstance(value, int) and value in (0, 1) else None
 
 
-def handshake(result: dict[str, Any]) -> dict[str, Any]:
-    """The result of `initialize` or `server/discover` as mcp takes it."""
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """What a server says of itself before the first request."""
+
+    version: str | None = None
+    """The protocol version that it takes, of those with a handshake."""
+    offered: tuple[str, ...] = ()
+    """Those that it offers in the answer to the probe."""
+    capabilities: frozenset[str] = frozenset()
+    server_version: str | None = None
+    description: str | None = None
+    instructions: str | None = None
+
+
+def read_handshake(result: dict[str, Any]) -> Handshake:
+    """The result of `initialize` or `server/discover`."""
+    from mcp_types import SERVER_INFO_META_KEY
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS as VERSIONS
 
-    said, info = as_text(result.get("protocolVersion")), as_object(result.get("serverInfo"))
+    said, declared, offered = result.get("protocolVersion"), result.get("capabilities"), result.get("supportedVersions")
+    said = as_text(said)
     if said is not None and said.isdigit() and len(said) == 8:  # 20250618
         said = f"{said[:4]}-{said[4:6]}-{said[6:]}"
-    # A server that names no version takes the one that was offered; one of a draft takes the last one before it.
-    version = VERSIONS[-1] if said is None else max((it for it in VERSIONS if it <= said), default=VERSIONS[0])
-    texts = {name: as_text(info.get(name)) for name in ("title", "description")}
-    read: dict[str, Any] = {
-        "protocolVersion": version,
-        "capabilities": _capabilities(result.get("capabilities")),
-        "serverInfo": {"name": as_text(info.get("name")) or "", "version": as_text(info.get("version")) or "", **texts},
-        "instructions": as_text(result.get("instructions")),
-    }
-    if "supportedVersions" not in result:
-        return read
-    return {"ttlMs": 0, "cacheScope": "private", **result, **read, "_meta": as_object(result.get("_meta"))}
-
-
-def _capabilities(declared: Any) -> dict[str, Any]:
-    from mcp_types import ServerCapabilities
-
     if isinstance(declared, list):  # of names
         declared = {name: {} for name in declared if isinstance(name, str)}
-    read: dict[str, Any] = {}
-    for name, value in as_object(declared).items():
-        if value is not None and as_flag(value) is not False:
-            read[name] = as_object(value)
-            try:
-                ServerCapabilities.model_validate({name: read[name]})
-            except ValueError:
-                read[name] = {}
-    return read
+    capabilities = {
+        it for it, value in as_object(declared).items() if value is not None and as_flag(value) is not False
+    }
+    info = as_object(result.get("serverInfo")) or as_object(as_object(result.get("_meta")).get(SERVER_INFO_META_KEY))
+    instructions = as_text(result.get("instructions"))
+    return Handshake(
+        # A server that names no version takes the one that was offered; one of a draft takes the last one before it.
+        version=VERSIONS[-1] if said is None else max((it for it in VERSIONS if it <= said), default=VERSIONS[0]),
+        offered=tuple(it for it in offered if isinstance(it, str)) if isinstance(offered, list) else (),
+        capabilities=frozenset(capabilities),
+        server_version=as_text(info.get("version")),
+        description=as_text(info.get("description")),
+        instructions=instructions[:_MAX_INSTRUCTIONS_CHARACTERS] if instructions is not None else None,
+    )
 
 
 def entries(listed: Any) -> list[Any] | None:

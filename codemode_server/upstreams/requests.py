@@ -1,6 +1,6 @@
-"""The requests of programs to one upstream: each waits for the open link, is sent once, and has a bounded wait.
+"""The requests of programs to one upstream: each waits for the open session, is sent once, and has a bounded wait.
 
-The connection's owner task opens and closes links; requests run in the tasks of their callers.
+The connection's owner task opens and closes sessions; requests run in the tasks of their callers.
 
 Up to protocol 2025-11-25 a request of the upstream does not say which call it belongs to. It is taken to belong to the
 newest call in flight, if all calls in flight are of one session of a host; otherwise it is refused, since it could
@@ -11,14 +11,13 @@ the answer to a call, so nothing has to be guessed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.errors import (
     CallTimedOut,
@@ -28,16 +27,16 @@ from codemode_server.domain.errors import (
     UpstreamUnavailable,
 )
 from codemode_server.domain.input_requests import Feature, InputProvider, InputRefused, InputRequest
-from codemode_server.upstreams._link import Answer, Link, is_end
-from codemode_server.upstreams.connection_deps import ConnectionDeps
+from codemode_server.upstreams.answers import Answer, ConnectionEnded, RequestFailed
 from codemode_server.upstreams.failures import SessionExpired, call_error, outcome_unknown, required_addresses
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.repairs import as_object, as_text
 from codemode_server.upstreams.results import error_text
-from codemode_server.upstreams.transports.registry import refusals, transport_of
+from codemode_server.upstreams.transports.registry import refusals
 
 if TYPE_CHECKING:
-    from mcp.shared.dispatcher import ProgressFnT
+    from codemode_server.upstreams.connection import Connection
+    from codemode_server.upstreams.session import OnProgress, Session
 
 logger = logging.getLogger(__name__)
 
@@ -133,31 +132,14 @@ def call_asking(in_flight: Sequence[CallInFlight]) -> CallInFlight:
 
 
 class Requests:
-    """Calls of tools, reads of resources and gets of prompts over the links of one connection."""
+    """Calls of tools, reads of resources and gets of prompts over the sessions of one connection."""
 
-    def __init__(
-        self,
-        name: str,
-        deps: ConnectionDeps,
-        *,
-        settings: Callable[[], ServerSettings],
-        digest_of: Callable[[str], str],
-        ready_link: Callable[[int | None], Awaitable[Link]],
-        why_lost: Callable[[Link], Awaitable[str]],
-    ) -> None:
-        """`digest_of` gives the digest of a tool's present definition by its raw name; empty if that is not known.
-        `ready_link` waits for the open link of the connection; it raises `DecisionOutdated` and
-        `UpstreamUnavailable`. `why_lost` waits until a lost link is closed and says why, as far as that is known."""
-        self._why_lost = why_lost
-        self._name = name
-        self._deps = deps
-        self._settings = settings
-        self._digest_of = digest_of
-        self._ready_link = ready_link
-        self._starts_process = transport_of(settings()).starts_process
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._name = connection.name
         self._in_flight: list[CallInFlight] = []
-        self.last_link: Link | None = None
-        """The link of the last request; over another link, the server has lost its state in memory."""
+        self.last_session: Session | None = None
+        """The session of the last request; over another one, the server has lost its state in memory."""
 
     async def answer(self, request: InputRequest) -> dict[str, Any]:
         """Answer a request of an upstream of protocol 2025-11-25 or older, which belongs to a call. Raises
@@ -190,29 +172,27 @@ class Requests:
         """
         progress, why = progress or CallProgress(), SessionExpired()
         for _ in range(2):
-            link = await self._ready_link(revision)
-            if definition and (now := self._digest_of(params["name"])) and now != definition:
+            session = await self._connection.ready_session(revision)
+            if definition and self._connection.digests.get(params["name"], definition) != definition:
                 raise DecisionOutdated(f"server {self._name!r} has changed {what} meanwhile")
-            if self.last_link not in (None, link):
-                progress.restart = "restarted" if self._starts_process else "reconnected"
-            self.last_link = link
+            if self.last_session not in (None, session):
+                progress.restart = "restarted" if self._connection.starts_process else "reconnected"
+            self.last_session = session
             progress.begin_attempt()
             try:
-                answer = await self._answered(link, method, params, what, progress)
+                answer = await self._answered(session, method, params, what, progress)
             except SessionExpired as expired:
                 why = expired
                 progress.retry_reason = RetryReason.EXPIRED_SESSION
-                link.lost.set()
+                session.lost.set()
             else:
                 return await answer.read(read)
         raise UpstreamUnavailable(f"server {self._name!r} keeps forgetting its sessions ({why}); nothing was called")
 
     async def _answered(
-        self, link: Link, method: str, params: dict[str, Any], what: str, reported: CallProgress
+        self, session: Session, method: str, params: dict[str, Any], what: str, reported: CallProgress
     ) -> Answer:
-        from mcp.shared.exceptions import MCPError
-
-        timeout_s = self._settings().timeout
+        timeout_s = self._connection.settings.timeout
         refused: list[str] = []
         token = refusals.set(refused)
         try:
@@ -220,22 +200,22 @@ class Requests:
                 call = CallInFlight(reported.input_provider, patience, timeout_s)
                 self._in_flight.append(call)
                 try:
-                    return await self._exchange(link, call, method, params, reported)
+                    return await self._exchange(session, call, method, params, reported)
                 finally:
                     self._in_flight.remove(call)
-        except MCPError as error:
+        except RequestFailed as error:
             why_lost = ""
-            if is_end(error):
-                link.lost.set()
-                why_lost = await self._why_lost(link)
-            if refused and refused[-1].startswith("401") and self._deps.tokens is not None:
+            if isinstance(error, ConnectionEnded):
+                session.lost.set()
+                why_lost = await self._connection.why_lost(session)
+            if refused and refused[-1].startswith("401") and (tokens := self._connection.deps.tokens) is not None:
                 if not self._in_flight:  # the others get their answers, or their own 401
-                    link.lost.set()
-                reason = self._deps.tokens.problem or f"answered with HTTP {refused[-1]}"
-                problem = error_text(reason, self._deps.redactor())
-                error_class = SignInRequired if self._deps.tokens.needs_person else UpstreamUnavailable
+                    session.lost.set()
+                reason = tokens.problem or f"answered with HTTP {refused[-1]}"
+                problem = error_text(reason, self._connection.deps.redactor())
+                error_class = SignInRequired if tokens.needs_person else UpstreamUnavailable
                 raise error_class(f"server {self._name!r} {problem}; nothing was called") from error
-            raise call_error(error, self._name, what, refused, self._deps.config, why_lost) from error
+            raise call_error(error, self._name, what, refused, self._connection.deps.config, why_lost) from error
         finally:
             refusals.reset(token)
         raise CallTimedOut(
@@ -244,20 +224,18 @@ class Requests:
         )
 
     async def _exchange(
-        self, link: Link, call: CallInFlight, method: str, params: dict[str, Any], reported: CallProgress
+        self, session: Session, call: CallInFlight, method: str, params: dict[str, Any], reported: CallProgress
     ) -> Answer:
-        from mcp.shared.exceptions import MCPError
-
-        async def take_progress(progress: float, total: float | None, message: str | None) -> None:
-            reported.take(progress, total, message, anyio.current_time(), self._deps.redactor())
+        def take_progress(progress: float, total: float | None, message: str | None) -> None:
+            reported.take(progress, total, message, anyio.current_time(), self._connection.deps.redactor())
             call.heard()
 
         features = call.provider.features if call.provider is not None else frozenset()
         more, pause_s, opened = dict[str, Any](), _FIRST_PAUSE_S, set[str]()
         for rounds_left in reversed(range(MAX_ROUNDS)):
             try:
-                answer = await link.request(method, {**params, **more}, take_progress, features)
-            except MCPError as error:
+                answer = await session.request(method, {**params, **more}, take_progress, features)
+            except RequestFailed as error:
                 addresses = required_addresses(error) if Feature.URL in features else []
                 if not (addresses and rounds_left):
                     raise
@@ -267,7 +245,7 @@ class Requests:
                 call.heard()
                 continue
             if not answer.requires_input:
-                return await _task_result(link, answer, features, take_progress) if "task" in params else answer
+                return await _task_result(session, answer, features, take_progress) if "task" in params else answer
             required = await answer.read(lambda result: result)
             requests, state = required.get("inputRequests"), required.get("requestState")
             more = {"requestState": state} if isinstance(state, str) else {}
@@ -279,12 +257,10 @@ class Requests:
         raise ToolFailed(f"the server asked for input {MAX_ROUNDS} times without a result")
 
 
-async def _task_result(link: Link, created: Answer, features: frozenset[Feature], heard: ProgressFnT) -> Answer:
+async def _task_result(session: Session, created: Answer, features: frozenset[Feature], heard: OnProgress) -> Answer:
     """The result of the task with which the server has answered a call (protocol 2025-11-25), which is polled, and
-    cancelled with this. `heard` gets the messages of its status. Raises `MCPError`: as `Link.request`; `ToolFailed`:
-    the task has no id."""
-    from mcp.shared.exceptions import MCPError
-
+    cancelled with this. `heard` gets the messages of its status. Raises as `Session.request`, and `ToolFailed`: the
+    task has no id."""
     answered = await created.read(lambda result: result)
     if "task" not in answered:
         return Answer(answered)
@@ -298,13 +274,15 @@ async def _task_result(link: Link, created: Answer, features: frozenset[Feature]
             pause = task.get("pollInterval")
             pause = pause if isinstance(pause, int | float) else _DEFAULT_POLL_MS
             await anyio.sleep(min(_MAX_POLL_MS, max(_MIN_POLL_MS, pause)) / 1e3)  # in this order NaN is the minimum
-            task = as_object(await (await link.request("tasks/get", {**identity}, None, features)).read(lambda it: it))
-            await heard(0.0, None, as_text(task.get("statusMessage")))
+            task = as_object(
+                await (await session.request("tasks/get", {**identity}, None, features)).read(lambda it: it)
+            )
+            heard(0.0, None, as_text(task.get("statusMessage")))
         # A task that needs input asks while its result is waited for.
-        answer = await link.request("tasks/result", {**identity}, heard, features)
+        answer = await session.request("tasks/result", {**identity}, heard, features)
         is_over = True
         return answer
     finally:
         if not is_over:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCEL_S), suppress(MCPError):
-                await link.request("tasks/cancel", {**identity}, None, features)
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCEL_S), suppress(RequestFailed):
+                await session.request("tasks/cancel", {**identity}, None, features)

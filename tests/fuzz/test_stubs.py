@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.untrusted import docstring, one_line, prose
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.upstreams._link import Answer
+from codemode_server.upstreams.answers import Answer
 from codemode_server.upstreams.listings import list_tools
 from tests.catalog.checks import only_declares
 from tests.fuzz.strategies import containers, names, scalars, texts, values

@@ -9,13 +9,13 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.shared.exceptions import MCPError
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import AnswerLost, CallTimedOut, ToolFailed, UnknownTool, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.support.redaction import Redactor
+from codemode_server.upstreams.answers import ConnectionEnded, RequestFailed
 from codemode_server.upstreams.failures import call_error, reason_in
 from codemode_server.upstreams.messages import unreadable
 from codemode_server.upstreams.progress import CallProgress
@@ -257,7 +257,7 @@ def test_the_body_of_an_http_error_says_why(body: bytes, reason: str) -> None:
     assert reason_in(body, Redactor(["tok-live-secret"])) == reason
 
 
-CLOSED = "Connection closed"
+CLOSED = ConnectionEnded().message
 HTTP = "Server returned an error response"
 
 
@@ -281,7 +281,7 @@ HTTP = "Server returned an error response"
 def test_a_failure_says_what_the_server_said_and_whether_the_tool_may_have_acted(
     message: str, data: Any, refused: str, kind: type[Exception], said: str
 ) -> None:
-    error = MCPError(-32000, message, data)
+    error = ConnectionEnded() if message == CLOSED else RequestFailed(-32000, message, data)
     why_lost = "exited with code 4"
     failure = call_error(error, "s", "tool 'a'", [refused] if refused else [], LiveConfig(), why_lost)
     assert type(failure) is kind
@@ -299,7 +299,7 @@ def test_a_failure_says_what_the_server_said_and_whether_the_tool_may_have_acted
 )
 def test_an_answer_without_a_message_may_follow_what_the_tool_did(body: bytes, why: str) -> None:
     error = unreadable(7, body).error
-    failure = call_error(MCPError(error.code, error.message), "s", "tool 'a'", [], LiveConfig())
+    failure = call_error(RequestFailed(error.code, error.message), "s", "tool 'a'", [], LiveConfig())
     assert type(failure) is AnswerLost
     assert why in str(failure)
     assert str(failure).endswith("; whether tool 'a' acted is not known")

@@ -15,6 +15,7 @@ from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.tools import UpstreamState, without_output
 from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.upstreams.messages import parse_line
+from codemode_server.upstreams.session import Session
 from codemode_server.upstreams.transports.stdio import StdioSettings, StdioTransport
 from tests.upstreams.kit import QUICK, Kit, is_gone
 
@@ -148,9 +149,9 @@ async def test_the_bound_on_a_message_holds_before_its_end(kit: Kit) -> None:
     endless = StdioSettings(command=sys.executable, args=("-c", program))
     transport = StdioTransport(endless, reaper, max_message_bytes=lambda: 1024)
     try:
-        async with transport.open() as (incoming, _):
-            with anyio.fail_after(5), pytest.raises(anyio.EndOfStream):
-                await incoming.receive()
+        async with transport.open() as channel:
+            with anyio.fail_after(5):
+                await channel.deliver_to(Session(channel, None))  # type: ignore[arg-type]
     finally:
         await reaper.aclose()
     assert transport.why_ended() == "sent a message of more than 0.000976562 MiB"

@@ -25,11 +25,11 @@ from codemode_server.upstreams.transports.registry import NOT_SENT, Transport, T
 
 if TYPE_CHECKING:
     import httpx2
-    from mcp.client._transport import TransportStreams
 
     from codemode_server.support.redaction import Redactor
     from codemode_server.upstreams.bounded_http import Bounds
     from codemode_server.upstreams.connection_deps import ConnectionDeps
+    from codemode_server.upstreams.session import Channel
 
 CONNECT_S = 10.0
 _BODY_S, _JSON_BODY_S = 2.0, 10.0
@@ -92,10 +92,10 @@ class HttpTransport(Transport):
         self._deps = deps
 
     @asynccontextmanager
-    async def open(self) -> AsyncGenerator[TransportStreams]:
-        """Yield the streams of a session. Raises `SecretUnavailable`: the command for the headers failed;
+    async def open(self) -> AsyncGenerator[Channel]:
+        """Yield the channel of a session. Raises `SecretUnavailable`: the command for the headers failed;
         `ExceptionGroup`: of httpx2's errors, at any time until it is left."""
-        from codemode_server.upstreams.bounded_http import Bounds, Restored
+        from codemode_server.upstreams.bounded_http import BoundedChannel, Bounds
 
         auth: httpx2.Auth | None = None
         if self._deps.command_headers is not None:
@@ -118,8 +118,8 @@ class HttpTransport(Transport):
                 sse_read_timeout=_IDLE_S,
                 httpx_client_factory=partial(_client, bounds, self._deps.redactor),
                 auth=auth,
-            ) as (incoming, outgoing):
-                yield Restored(incoming, bounds.large), outgoing
+            ) as streams:
+                yield BoundedChannel(streams, bounds.large)
         else:
             import httpx2
             from mcp.client.streamable_http import streamable_http_client
@@ -127,9 +127,9 @@ class HttpTransport(Transport):
             timeout = httpx2.Timeout(CONNECT_S, write=60.0, read=None, pool=None)
             async with (
                 _client(bounds, self._deps.redactor, self._settings.headers, timeout, auth) as client,
-                streamable_http_client(self._url, http_client=client) as (incoming, outgoing),
+                streamable_http_client(self._url, http_client=client) as streams,
             ):
-                yield Restored(incoming, bounds.large), outgoing
+                yield BoundedChannel(streams, bounds.large)
 
     def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
         """Explains an error of httpx2 or mcp; `refused` are the statuses that the server answered with."""

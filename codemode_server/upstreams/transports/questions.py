@@ -10,7 +10,7 @@ from codemode_server.support.setting_types import Section
 from codemode_server.upstreams.transports.registry import Transport, TransportSpec
 
 if TYPE_CHECKING:
-    from mcp.client._transport import TransportStreams
+    from codemode_server.upstreams.session import Channel
 
 
 class QuestionsSettings(Section):
@@ -28,12 +28,14 @@ class MemoryTransport(Transport):
         self._server = server
 
     @asynccontextmanager
-    async def open(self) -> AsyncGenerator[TransportStreams]:
+    async def open(self) -> AsyncGenerator[Channel]:
         """Serve the session in a task until this is left."""
         from mcp.client._memory import InMemoryTransport
 
+        from codemode_server.upstreams.stream_channel import StreamChannel
+
         async with InMemoryTransport(self._server) as streams:
-            yield streams
+            yield StreamChannel(streams)
 
 
 def _connect(_settings: QuestionsSettings, _deps: Any) -> MemoryTransport:

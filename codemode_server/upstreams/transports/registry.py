@@ -23,9 +23,8 @@ from codemode_server.support.setting_types import Glob, Label, ProblemWithin, Ru
 from codemode_server.upstreams import transports as package
 
 if TYPE_CHECKING:
-    from mcp.client._transport import TransportStreams
-
     from codemode_server.upstreams.connection_deps import ConnectionDeps
+    from codemode_server.upstreams.session import Channel
     from codemode_server.upstreams.transports.http import HttpSettings
     from codemode_server.upstreams.transports.stdio import StdioSettings
 
@@ -142,8 +141,8 @@ if TYPE_CHECKING:
 class Transport:
     """One connection to one upstream. `open` is called once."""
 
-    def open(self) -> AbstractAsyncContextManager[TransportStreams]:
-        """The streams of a session, until it is left."""
+    def open(self) -> AbstractAsyncContextManager[Channel]:
+        """The channel of a session, until it is left."""
         raise NotImplementedError
 
     def why_ended(self) -> str | None:

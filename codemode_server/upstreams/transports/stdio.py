@@ -1,9 +1,10 @@
 """Runs an upstream as a child process, with JSON-RPC lines over its stdin and stdout, and ends it.
 
-Unlike `mcp.client.stdio` it reads lines of many MiB in linear time, puts the end of the child's stderr into error
-messages (never into our stderr), ignores other text on stdout, and ends the child within the 2 s that a host leaves us:
-stdin closed, 0.5 s, SIGTERM to the group, 0.5 s, SIGKILL. A line that is too long is thrown away as it comes, and fails
-the call that it answers; only if that call can't be told, it ends the connection.
+Unlike `mcp.client.stdio` it hands a message to the call that waits for it in the task that reads, reads lines of many
+MiB in linear time, puts the end of the child's stderr into error messages (never into our stderr), ignores other text
+on stdout, and ends the child within the 2 s that a host leaves us: stdin closed, 0.5 s, SIGTERM to the group, 0.5 s,
+SIGKILL. A line that is too long is thrown away as it comes, and fails the call that it answers; only if that call can't
+be told, it ends the connection.
 """
 
 from __future__ import annotations
@@ -18,35 +19,35 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.abc import ByteReceiveStream, ByteSendStream
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.abc import ByteReceiveStream
 from pydantic import Field, field_validator
+from pydantic_core import to_json
 
 from codemode_server.domain.tools import STDERR_MARK, STDOUT_MARK
 from codemode_server.processes.child_process import ChildProcess, OutputTail
 from codemode_server.processes.orphan_reaper import Reaper
-from codemode_server.processes.stream_readers import BoundedBytes, LineReader
-from codemode_server.support.off_loop import LARGE_BYTES, is_large, read_large, run_sized
+from codemode_server.processes.stream_readers import BoundedBytes
+from codemode_server.support.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large
 from codemode_server.support.redaction import Redactor
 from codemode_server.support.setting_types import ProblemWithin, Section
+from codemode_server.upstreams.answers import ConnectionEnded
 from codemode_server.upstreams.messages import MAX_MESSAGE_BYTES, JoinedLines, Unread, parse_line, too_large
 from codemode_server.upstreams.transports.registry import Transport, TransportSpec
 
 if TYPE_CHECKING:
-    from mcp.client._transport import TransportStreams
-    from mcp.shared.message import SessionMessage
-    from pydantic import TypeAdapter
+    from mcp_types import JSONRPCMessage
 
+    from codemode_server.upstreams.session import Session
 
 logger = logging.getLogger(__name__)
 
 _MAX_DROPPED_BYTES = 256 * 2**20
 """A line longer than this ends the connection: nothing else can come before its end."""
+_ENDS = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError)
 STDERR_BYTES = 8 * 1024
 STDERR_LINES = 50
 _STDERR_CHARACTERS = 1_500
@@ -55,9 +56,6 @@ _STRAY_BYTES = 8 * 1024
 _STRAY_CHARACTERS = 200
 EXIT_GRACE_S = 0.5
 """From closing stdin to SIGTERM, and from SIGTERM to SIGKILL."""
-_FLUSH_S = 0.1
-_WRITE_AHEAD = 256
-"""Messages that may wait for a child that does not read; a cancellation must not wait behind it."""
 _POSIX = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 _WINDOWS = (
     *("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE", "SYSTEMDRIVE"),
@@ -120,7 +118,10 @@ class StdioSettings(Section):
 
 
 class StdioTransport(Transport):
-    """One run of one child process. Call `open` once; `why_ended` says afterwards why it ended."""
+    """One run of one child process, and the channel of its session. Call `open` once; `why_ended` says afterwards why
+    it ended."""
+
+    has_headers = False
 
     def __init__(
         self,
@@ -136,8 +137,11 @@ class StdioTransport(Transport):
         self._redactor = redactor
         self._reaper = reaper
         self._max_message_bytes = max_message_bytes
-        self._refused: BoundedBytes | None = None
-        """The last line that was too long and whose call has failed."""
+        self._process: ChildProcess
+        self._line = BoundedBytes(max_message_bytes())
+        """What has come of a line that is not whole."""
+        self._is_refused = False
+        """True if that line is too long, and its call has failed."""
         self._stderr = OutputTail()
         self._stray_text = ""
         self._joined = JoinedLines()
@@ -148,37 +152,26 @@ class StdioTransport(Transport):
         self._returncode: int | None = None
 
     @asynccontextmanager
-    async def open(self) -> AsyncGenerator[TransportStreams]:
+    async def open(self) -> AsyncGenerator[StdioTransport]:
         """Start the child; on leaving, end it and all of its process group. Raises `OSError`: it can't be started."""
-        from mcp.shared.message import SessionMessage
-
-        process = await ChildProcess.start(
+        process = self._process = await ChildProcess.start(
             [self._command, *self._settings.args],
             env=inherited_environment(os.environ, sys.platform) | self._settings.env,
             cwd=self._settings.cwd,
         )
         # No await between here and the task group: a cancellation there would leave the child to the reaper.
         self._reaper.watch(process.pid)
-        incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](_WRITE_AHEAD)
-        flushed = anyio.Event()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._read_stdout, process.stdout, incoming)
             tasks.start_soon(self._read_stderr, process.stderr)
-            tasks.start_soon(self._write_stdin, process.stdin, outgoing, incoming, flushed)
             try:
-                yield read_stream, write_stream
+                yield self
             finally:
                 self._is_stopping = True
                 with anyio.CancelScope(shield=True):
-                    # The reader falls into its drain: a child stuck in a write would never read the end of its stdin.
-                    read_stream.close()
-                    write_stream.close()
-                    with anyio.move_on_after(_FLUSH_S):
-                        await flushed.wait()
-                    await self._stop(process)
-                    for stream in (read_stream, write_stream, incoming, outgoing):
-                        stream.close()
+                    async with anyio.create_task_group() as ending:
+                        ending.start_soon(_drain, process.stdout)
+                        await self._stop(process)
+                        ending.cancel_scope.cancel()
                 tasks.cancel_scope.cancel()
 
     def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
@@ -219,87 +212,85 @@ class StdioTransport(Transport):
             del lines[0]
         return STDERR_MARK + "\n".join(lines) if text else ""
 
-    async def _read_stdout(
-        self, stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[SessionMessage | Exception]
-    ) -> None:
-        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
-            async with incoming:
-                with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-                    await self._deliver_lines(stdout, incoming)
-                    if not self._is_stopping:
-                        self._left_by_itself = self._failure is None
-            async for _ in stdout:  # drained: a child must be able to flush and leave
-                pass
-
-    async def _deliver_lines(
-        self, stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[SessionMessage | Exception]
-    ) -> None:
-        lines = LineReader(stdout, self._max_message_bytes)
-        with contextlib.suppress(anyio.EndOfStream):
-            while True:
-                line, is_whole = await lines.read()
-                if not await self._deliver(line, incoming, is_whole=is_whole):
-                    return
-
-    async def _deliver(
-        self, line: BoundedBytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], *, is_whole: bool
-    ) -> bool:
-        """Pass on what a line says, or of one that is too long, as soon as it can be told, that it was not taken.
-        False if the connection has to end."""
-        from mcp.shared.message import SessionMessage
-
-        if line.is_too_long:
-            return await self._refuse(line, incoming, is_whole=is_whole)
-        if line.size == 0 or line.data.isspace():
-            return True
-        messages = await read_large(parse_line, line.data) if line.size > LARGE_BYTES else parse_line(line.data)
-        messages = messages or parse_line(self._joined.add(line.data))
-        if not messages:
-            stray = line.data[:_STRAY_BYTES].decode("utf-8", "replace").strip()
-            logger.debug("not JSON-RPC on stdout of %r: %r", self._command, self._redactor().head(stray, 200))
-            self._stray_text = self._stray_text or stray
-        line.data = bytearray()
-        for message in messages:
-            await incoming.send(SessionMessage(message))
-        return True
-
-    async def _refuse(
-        self, line: BoundedBytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], *, is_whole: bool
-    ) -> bool:
-        from mcp.shared.message import SessionMessage
-
-        found = Unread.of(line.head, line.tail if is_whole else b"")
-        if found.answers is not None and line is not self._refused:
-            self._refused = line
-            await incoming.send(SessionMessage(too_large(found.answers, line.most)))
-        is_hopeful = found.is_known or (line.head.lstrip()[:1] == b"{" and not is_whole)
-        if is_hopeful and line.size <= _MAX_DROPPED_BYTES:
-            return True
-        self._failure = f"sent a message of more than {line.most / 2**20:g} MiB"
-        return False
-
-    async def _read_stderr(self, stderr: ByteReceiveStream) -> None:
-        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
-            async for chunk in stderr:
-                self._stderr.add(chunk, self._redactor().tail_bytes(STDERR_BYTES))
-
-    async def _write_stdin(
-        self,
-        stdin: ByteSendStream,
-        outgoing: MemoryObjectReceiveStream[SessionMessage],
-        incoming: MemoryObjectSendStream[SessionMessage | Exception],
-        flushed: anyio.Event,
-    ) -> None:
+    async def send(self, message: dict[str, Any], headers: dict[str, str]) -> None:
+        """Write a message in one piece; waits while the child does not read. Raises `ConnectionEnded`."""
+        arguments = message["params"].get("arguments") if "params" in message else message.get("result")
+        line = await run_large(_encode, message) if is_large(arguments) else _encode(message)
         try:
-            async with outgoing:
-                async for item in outgoing:
-                    params = getattr(item.message, "params", None)
-                    await stdin.send(await run_sized(is_large(params), _encode, item))
+            await self._process.write(line)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             self._left_by_itself = self._left_by_itself or not self._is_stopping
-            incoming.close()  # the session learns of the end now, not at the timeout of each call
-        finally:
-            flushed.set()
+            raise ConnectionEnded from None
+
+    async def deliver_to(self, session: Session) -> None:
+        """Give the session what the child says, at a pace, until its stdout or the connection ends."""
+        pace = Pace()
+        with contextlib.suppress(*_ENDS):
+            while self._failure is None:
+                chunk = await self._process.stdout.receive()
+                pace.begin()
+                await self._deliver(chunk, session, pace)
+        if not self._is_stopping:
+            self._left_by_itself = self._failure is None
+
+    async def _deliver(self, chunk: bytes, session: Session, pace: Pace) -> None:
+        start = 0
+        while (end := chunk.find(b"\n", start)) >= 0 and self._failure is None:
+            if start:
+                await pace.rest()
+            if self._line.size or end - start > LARGE_BYTES:
+                self._line.add(chunk[start:end])
+                await self._deliver_long(session)
+            else:
+                for message in self._read(chunk[start:end]):
+                    session.take(message)
+            start = end + 1
+        if start < len(chunk) and self._failure is None:
+            self._line.add(chunk[start:] if start else chunk)
+            if self._line.is_too_long:
+                self._refuse(session, is_whole=False)
+
+    async def _deliver_long(self, session: Session) -> None:
+        """Pass on the line that came in pieces."""
+        line = self._line
+        if line.is_too_long:
+            self._refuse(session, is_whole=True)
+        elif line.size <= LARGE_BYTES:
+            for message in self._read(bytes(line.data)):
+                session.take(message)
+        else:
+            data, line.data = line.data, bytearray()
+            messages = [*await read_large(self._read, data)]
+            del data
+            while messages:
+                await session.take_large(messages.pop(0))
+        self._line, self._is_refused = BoundedBytes(self._max_message_bytes()), False
+
+    def _read(self, line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
+        if not line or line.isspace():
+            return ()
+        messages = parse_line(line) or parse_line(self._joined.add(line))
+        if not messages:
+            stray = line[:_STRAY_BYTES].decode("utf-8", "replace").strip()
+            logger.debug("not JSON-RPC on stdout of %r: %r", self._command, self._redactor().head(stray, 200))
+            self._stray_text = self._stray_text or stray
+        return messages
+
+    def _refuse(self, session: Session, *, is_whole: bool) -> None:
+        """Say of a line that is too long, as soon as it can be told, that it was not taken."""
+        line = self._line
+        found = Unread.of(line.head, line.tail if is_whole else b"")
+        if found.answers is not None and not self._is_refused:
+            self._is_refused = True
+            session.take(too_large(found.answers, line.most))
+        is_hopeful = found.is_known or (line.head.lstrip()[:1] == b"{" and not is_whole)
+        if not is_hopeful or line.size > _MAX_DROPPED_BYTES:
+            self._failure = f"sent a message of more than {line.most / 2**20:g} MiB"
+
+    async def _read_stderr(self, stderr: ByteReceiveStream) -> None:
+        with contextlib.suppress(*_ENDS):
+            async for chunk in stderr:
+                self._stderr.add(chunk, self._redactor().tail_bytes(STDERR_BYTES))
 
     async def _stop(self, process: ChildProcess) -> None:
         """End the child and its group in the order of the MCP specification; every wait is bounded."""
@@ -320,19 +311,18 @@ def inherited_environment(environ: Mapping[str, str], platform: str) -> dict[str
     return {name: value for name, value in found.items() if not value.startswith("()")}  # bash's functions
 
 
-def _encode(item: SessionMessage) -> bytes:
+async def _drain(stdout: ByteReceiveStream) -> None:
+    """A child must be able to flush and leave: stuck in a write, it would never read the end of its stdin."""
+    with contextlib.suppress(*_ENDS):
+        async for _ in stdout:
+            pass
+
+
+def _encode(message: dict[str, Any]) -> bytes:
     try:
-        # `model_dump_json` makes a text of the bytes, which are wanted as they are.
-        return _writer(type(item.message)).dump_json(item.message, by_alias=True, exclude_unset=True) + b"\n"
+        return to_json(message) + b"\n"
     except ValueError:  # lone surrogates, which only ASCII escapes can carry
-        return json.dumps(item.message.model_dump(by_alias=True, exclude_unset=True)).encode() + b"\n"
-
-
-@lru_cache(maxsize=8)
-def _writer(kind: type[Any]) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
+        return json.dumps(message).encode() + b"\n"
 
 
 def _signal_name(number: int) -> str:

@@ -1,0 +1,410 @@
+"""One open MCP session: its requests and their answers, what the server asks and announces, and its end.
+
+Not mcp's `ClientSession`: that validates answers, and fails as a whole if one part is wrong, such as an off-schema tool
+or an `outputSchema` without `structuredContent`. Here an answer is an object as it came, and goes straight to the
+future that waits for it. What a server asks is validated, since it is passed on to the host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import anyio
+import mcp_types as types
+from anyio.abc import TaskGroup
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    encode_header_value,
+    find_invalid_x_mcp_header,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
+from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
+from mcp_types import methods
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+from opentelemetry import propagate, trace
+from pydantic import TypeAdapter, ValidationError
+
+from codemode_server import __version__
+from codemode_server.domain.ids import JsonSchema
+from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
+from codemode_server.domain.tools import ToolDefinition
+from codemode_server.support.off_loop import is_large
+from codemode_server.upstreams.answers import Answer, ConnectionEnded, RequestFailed
+from codemode_server.upstreams.repairs import Handshake, as_object, read_handshake
+
+logger = logging.getLogger(__name__)
+
+OnProgress = Callable[[float, float | None, str | None], None]
+"""Takes a report: the progress, the total and a message."""
+Headers = dict[str, str]
+
+_HANDSHAKES = ("initialize", "server/discover")
+"""Requests that must not be cancelled."""
+_CHANGES = {
+    "notifications/tools/list_changed": True,
+    "notifications/resources/list_changed": False,
+    "notifications/prompts/list_changed": False,
+}
+"""Whether tools have changed, and not resources or prompts."""
+_CLIENT_INFO = {"name": "codemode-server", "version": __version__}
+_RESULT: TypeAdapter[types.InputResponse] = TypeAdapter(types.InputResponse)
+_READ_S = 5.0
+"""How long the next message waits while a large result is read, so that large results don't pile up in memory."""
+_TRACER = trace.get_tracer("mcp-python-sdk")
+"""The name under which mcp's own client traces requests."""
+
+
+class SessionOwner(Protocol):
+    """Whoever opened the session."""
+
+    @property
+    def is_traced(self) -> bool:
+        """True if requests are traced, and carry the trace context."""
+
+    async def answer(self, request: InputRequest) -> dict[str, Any]:
+        """Answer a request of the server. Raises `InputRefused`: there is no answer."""
+
+    def note_change(self, is_of_tools: bool) -> None:
+        """The server has changed its tools, or else its resources or prompts."""
+
+
+class Channel(Protocol):
+    """Carries the messages of one session over an open transport."""
+
+    @property
+    def has_headers(self) -> bool:
+        """True if requests go with HTTP headers."""
+
+    async def send(self, message: dict[str, Any], headers: Headers) -> None:
+        """Send a message. Raises `ConnectionEnded`."""
+
+    async def deliver_to(self, session: Session) -> None:
+        """Give the session each message that comes; returns once no more can come."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A request that waits for its answer."""
+
+    outcome: asyncio.Future[Answer | RequestFailed]
+    on_progress: OnProgress | None
+    on_opened: Callable[[], None] | None
+
+
+class Session:
+    """A session before or after its negotiation, over a channel that is open."""
+
+    def __init__(self, channel: Channel, owner: SessionOwner, features: frozenset[Feature] = frozenset()) -> None:
+        """`features` are declared to the server."""
+        self.lost = anyio.Event()
+        """Set once the session has ended, or has to."""
+        self.features = features
+        """May be replaced in protocol 2026-07-28, where each request declares them."""
+        self.server = Handshake()
+        self.is_modern = False
+        """True if the session speaks a protocol without handshake (2026-07-28)."""
+        self._channel = channel
+        self._owner = owner
+        self._version: str | None = None
+        self._ids = itertools.count(1)
+        self._pending: dict[Any, _Pending] = {}
+        self._answering: dict[Any, anyio.CancelScope] = {}
+        self._header_maps: dict[str, dict[tuple[str, ...], str]] = {}
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Receive messages while the block runs."""
+        async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._receive)
+            yield
+            self._tasks.cancel_scope.cancel()
+
+    _tasks: TaskGroup
+
+    async def _receive(self) -> None:
+        try:
+            await self._channel.deliver_to(self)
+        finally:
+            self.lost.set()
+            for pending in self._pending.values():
+                _resolve(pending, ConnectionEnded())
+
+    @property
+    def protocol(self) -> str | None:
+        """The negotiated protocol version."""
+        return self._version
+
+    async def initialize(self) -> None:
+        """Shake hands as protocol 2025-11-25 and older ones do. Raises as `request`."""
+        answer = await self.request(
+            "initialize",
+            {
+                "protocolVersion": LATEST_HANDSHAKE_VERSION,
+                "capabilities": client_capabilities(self.features),
+                "clientInfo": _CLIENT_INFO,
+            },
+        )
+        self._adopt(await answer.read(read_handshake))
+        await self._channel.send({"jsonrpc": "2.0", "method": "notifications/initialized"}, self._version_header())
+
+    async def discover(self, version: str) -> Handshake:
+        """The answer to the probe for protocol 2026-07-28 and later. Raises as `request`."""
+        headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: "server/discover"}
+        answer = await self.request("server/discover", {"_meta": _envelope(version, self.features)}, headers=headers)
+        return await answer.read(read_handshake)
+
+    def adopt_modern(self, server: Handshake) -> bool:
+        """Speak the newest modern version that the server offers; False if it offers none."""
+        version = next((it for it in reversed(MODERN_PROTOCOL_VERSIONS) if it in server.offered), None)
+        if version is None:
+            return False
+        self._adopt(server)
+        self._version, self.is_modern = version, True
+        return True
+
+    def _adopt(self, server: Handshake) -> None:
+        self.server, self._version, self.is_modern = server, server.version, False
+
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Any],
+        on_progress: OnProgress | None = None,
+        features: frozenset[Feature] | None = None,
+        *,
+        on_opened: Callable[[], None] | None = None,
+        headers: Headers | None = None,
+    ) -> Answer:
+        """Send a request, to whose parameters the envelope of the protocol is added; its result is to be read soon.
+        Cancelling this cancels the request at the server. `features`: what is declared with this request in protocol
+        2026-07-28; None: those of the session. `on_opened` is called once a stream of changes is open. Raises
+        `RequestFailed`: the server answered with an error, or the session ended."""
+        if self.lost.is_set():
+            raise ConnectionEnded
+        number = next(self._ids)
+        request_id = number if on_opened is None else f"listen-{number}"
+        if self.is_modern:
+            params["_meta"] = _envelope(self._version or "", self.features if features is None else features)
+        if on_progress is not None:
+            params.setdefault("_meta", {})["progressToken"] = request_id
+        pending = _Pending(asyncio.get_running_loop().create_future(), on_progress, on_opened)
+        self._pending[request_id] = pending
+        span = self._start_span(method, params, request_id) if self._owner.is_traced else None
+        message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+        try:
+            await self._channel.send(message, headers or self._headers(method, params))
+            outcome = await pending.outcome
+        except anyio.get_cancelled_exc_class():
+            if method not in _HANDSHAKES and not self.lost.is_set():
+                # In a task of its own, since nothing can be awaited here.
+                self._tasks.start_soon(self._cancel, request_id)
+            raise
+        except ConnectionEnded:
+            self.lost.set()
+            raise
+        finally:
+            del self._pending[request_id]
+            if span is not None:
+                span.end()
+        if isinstance(outcome, RequestFailed):
+            if span is not None:
+                code = str(outcome.code)
+                span.set_attributes({"error.type": code, "rpc.response.status_code": code})
+            raise outcome
+        return outcome
+
+    async def _cancel(self, request_id: int | str) -> None:
+        params = {"requestId": request_id, "reason": "caller cancelled"}
+        await self._channel.send(
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}, self._version_header()
+        )
+
+    def _version_header(self) -> Headers:
+        return {MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version is not None else {}
+
+    def _headers(self, method: str, params: dict[str, Any]) -> Headers:
+        if not self._channel.has_headers:
+            return {}
+        headers = self._version_header()
+        if self.is_modern:
+            headers[MCP_METHOD_HEADER] = method
+            name = params.get(NAME_BEARING_METHODS.get(method, ""))
+            if isinstance(name, str):
+                headers[MCP_NAME_HEADER] = encode_header_value(name)
+            if method == "tools/call" and isinstance(name, str):
+                headers |= mcp_param_headers(self._header_maps.get(name, {}), params.get("arguments") or {})
+        return headers
+
+    def _start_span(self, method: str, params: dict[str, Any], request_id: int | str) -> trace.Span:
+        target = params.get("name")
+        span = _TRACER.start_span(
+            f"MCP send {method} {target}" if isinstance(target, str) else f"MCP send {method}",
+            kind=trace.SpanKind.CLIENT,
+            attributes={"mcp.method.name": method, "jsonrpc.request.id": str(request_id)},
+        )
+        carrier: dict[str, str] = {}
+        propagate.inject(carrier, trace.set_span_in_context(span))
+        if carrier:
+            params["_meta"] = {**params.get("_meta", {}), **carrier}
+        return span
+
+    def take(self, message: types.JSONRPCMessage, is_read: anyio.Event | None = None) -> bool:
+        """Take a message that has come; False for one that nobody waits for. `is_read` is set once the result of a
+        large answer was read."""
+        if isinstance(message, types.JSONRPCNotification):
+            self._take_notification(message.method, message.params or {})
+            return False
+        if isinstance(message, types.JSONRPCRequest):
+            self._tasks.start_soon(self._reply, message)
+            return False
+        pending = self._pending.get(message.id)
+        if pending is None and isinstance(message.id, str) and message.id.isdecimal():  # servers make texts of numbers
+            pending = self._pending.get(int(message.id))
+        if pending is None:
+            return False
+        if isinstance(message, types.JSONRPCResponse):
+            _resolve(pending, Answer(message.result, is_read))
+            return True
+        error = message.error
+        _resolve(pending, RequestFailed(error.code, error.message, error.data))
+        return False
+
+    async def take_large(self, message: types.JSONRPCMessage) -> None:
+        """As `take`, for a large message; returns once its result was read."""
+        is_read = anyio.Event()
+        if self.take(message, is_read):
+            message.result = {}  # type: ignore[union-attr]  # else the caller would hold it while this waits
+            with anyio.move_on_after(_READ_S):
+                await is_read.wait()
+
+    def _take_notification(self, method: str, params: dict[str, Any]) -> None:
+        if method == "notifications/progress":
+            pending, done = self._waiting_for(params.get("progressToken")), _number(params.get("progress"))
+            if pending is not None and pending.on_progress is not None and done is not None:
+                message = params.get("message")
+                try:
+                    pending.on_progress(
+                        done, _number(params.get("total")), message if isinstance(message, str) else None
+                    )
+                except Exception:  # what one report does must not end the connection
+                    logger.exception("a progress report was not taken")
+        elif method in _CHANGES:
+            self.note_change(_CHANGES[method])
+        elif method == "notifications/cancelled":
+            requested = params.get("requestId")
+            scope = self._answering.get(requested) if isinstance(requested, int | str) else None
+            if scope is not None:
+                scope.cancel()
+            elif (pending := self._waiting_for(requested)) is not None and pending.on_opened is not None:
+                _resolve(pending, ConnectionEnded())  # the end of a stream of changes
+        elif method == "notifications/subscriptions/acknowledged":
+            pending = self._waiting_for(as_object(params.get("_meta")).get(SUBSCRIPTION_ID_META_KEY))
+            if pending is not None and pending.on_opened is not None:
+                pending.on_opened()
+
+    def note_change(self, is_of_tools: bool) -> None:
+        """The server has changed its tools, or else its resources or prompts."""
+        self._owner.note_change(is_of_tools)
+
+    def _waiting_for(self, request_id: Any) -> _Pending | None:
+        return self._pending.get(request_id) if isinstance(request_id, int | str) else None
+
+    async def _reply(self, request: types.JSONRPCRequest) -> None:
+        reply: dict[str, Any] = {}
+        with anyio.CancelScope() as scope:
+            self._answering[request.id] = scope
+            try:
+                reply = {"result": await self._result_for(request.method, request.params)}
+            except RequestFailed as error:
+                reply = {"error": {"code": error.code, "message": error.message}}
+            except Exception as error:
+                logger.exception("a request of an upstream was not answered")
+                reply = {"error": {"code": types.INTERNAL_ERROR, "message": type(error).__name__}}
+            finally:
+                if self._answering.get(request.id) is scope:
+                    del self._answering[request.id]
+        if reply:
+            try:
+                await self._channel.send({"jsonrpc": "2.0", "id": request.id, **reply}, self._version_header())
+            except ConnectionEnded:
+                self.lost.set()
+
+    async def _result_for(self, method: str, params: dict[str, Any] | None) -> dict[str, Any]:
+        if method == "ping":
+            return {}
+        if is_large(params):  # it would be validated on the event loop
+            raise RequestFailed(types.INVALID_PARAMS, "the request is too large")
+        try:
+            request = methods.parse_server_request(method, self._version or LATEST_HANDSHAKE_VERSION, params)
+        except KeyError:
+            raise RequestFailed(types.METHOD_NOT_FOUND, "Method not found") from None
+        except ValidationError:
+            raise RequestFailed(types.INVALID_PARAMS, "Invalid request parameters") from None
+        asked = request.model_dump(by_alias=True, mode="json", exclude_none=True)
+        try:
+            answer = _RESULT.validate_python(await self._owner.answer(InputRequest(method, asked.get("params") or {})))
+        except InputRefused as refusal:
+            raise RequestFailed(types.INVALID_REQUEST, str(refusal)) from None
+        except ValidationError:
+            raise RequestFailed(types.INTERNAL_ERROR, "the host's answer is not valid") from None
+        return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    def refuse_schema(self, schema: JsonSchema) -> str | None:
+        """Why a client must not use a tool with this input schema (a rule of protocol 2026-07-28), or None."""
+        if not self.is_modern:
+            return None
+        try:
+            reason = find_invalid_x_mcp_header(schema)
+        except (TypeError, ValueError, AttributeError, RecursionError):
+            return "its inputSchema can't be read"
+        return None if reason is None else f"invalid x-mcp-header ({reason})"
+
+    def remember(self, tools: tuple[ToolDefinition, ...]) -> None:
+        """Note which arguments of these tools are sent as HTTP headers too."""
+        if self.is_modern and self._channel.has_headers:
+            self._header_maps = {tool.name: x_mcp_header_map(tool.input_schema) for tool in tools}
+
+
+@cache
+def client_capabilities(features: frozenset[Feature]) -> dict[str, Any]:
+    """Capabilities declared to an upstream for these features; not to be changed."""
+    answered = (("sampling", Feature.SAMPLING), ("roots", Feature.ROOTS))
+    declared: dict[str, Any] = {name: {} for name, feature in answered if feature in features}
+    forms = (("form", Feature.ELICITATION), ("url", Feature.URL))
+    elicited: dict[str, Any] = {name: {} for name, feature in forms if feature in features}
+    return declared | ({"elicitation": elicited} if elicited else {})
+
+
+def _envelope(version: str, features: frozenset[Feature]) -> dict[str, Any]:
+    return {
+        types.PROTOCOL_VERSION_META_KEY: version,
+        types.CLIENT_INFO_META_KEY: _CLIENT_INFO,
+        types.CLIENT_CAPABILITIES_META_KEY: client_capabilities(features),
+    }
+
+
+def _resolve(pending: _Pending, outcome: Answer | RequestFailed) -> None:
+    if not pending.outcome.done():
+        pending.outcome.set_result(outcome)
+
+
+def _number(value: Any) -> float | None:
+    """A number of a report, infinity for one that is too large for a float; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

@@ -47,6 +47,8 @@ class ChildProcess:
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        # There is no public way to it. anyio's streams take two turns of the event loop for each write.
+        self._of_asyncio: Any = getattr(process, "_process", None)
 
     @classmethod
     async def start(
@@ -123,14 +125,9 @@ class ChildProcess:
     async def write(self, data: bytes) -> None:
         """Write to its stdin at once, in one piece; waits only while the process does not read. Raises
         `ConnectionError`: it has closed its stdin."""
-        stdin = self._asyncio_process.stdin
+        stdin = self._of_asyncio.stdin
         stdin.write(data)
         await stdin.drain()
-
-    @property
-    def _asyncio_process(self) -> Any:
-        """There is no public way to it. anyio's streams take two turns of the event loop for each write."""
-        return getattr(self._process, "_process", None)
 
     async def kill(self) -> None:
         """End it now if it runs, and wait until it is gone; not cancelled."""
@@ -166,7 +163,7 @@ class ChildProcess:
         await _close(self._process.stdout)
         await _close(self._process.stderr)
         # Open pipe ends of a survivor would keep asyncio's transport open, which warns at its collection.
-        transport = getattr(self._asyncio_process, "_transport", None)
+        transport = getattr(self._of_asyncio, "_transport", None)
         if transport is not None:
             with suppress(PermissionError):
                 transport.close()

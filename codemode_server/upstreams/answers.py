@@ -36,11 +36,8 @@ class Answer:
         """`is_read` is set once it was read; None for a small one."""
         self._result = result
         self._is_read = is_read
-
-    @property
-    def requires_input(self) -> bool:
+        self.requires_input = result.get("resultType") == "input_required"
         """True for a result of protocol 2026-07-28 that asks for input: the request is repeated with the answers."""
-        return self._result.get("resultType") == "input_required"
 
     async def read(self, function: Callable[[dict[str, Any]], T]) -> T:
         """Applies `function` to the result; in a thread if it is large. Called once."""

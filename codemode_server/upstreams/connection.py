@@ -46,11 +46,14 @@ class Connection:
 
     def __init__(self, name: str, settings: ServerSettings, deps: ConnectionDeps) -> None:
         self.name = name
-        self._settings = settings
+        self.settings = settings
+        """Those in force."""
         self._spec = transport_of(settings)
+        self.starts_process = self._spec.starts_process
+        """True if the upstream is a process of ours."""
         self.deps = deps = deps.for_server(name, settings)
         self._timings = deps.timings
-        self._offers = KnownOffers(name, settings, deps)
+        self.offers = KnownOffers(name, settings, deps)
         self._state = UpstreamState.WAITING if settings.enabled else UpstreamState.DISABLED
         self._error: str | None = None
         self._session: Session | None = None
@@ -71,24 +74,9 @@ class Connection:
         self.requests = Requests(self)
 
     @property
-    def settings(self) -> ServerSettings:
-        """Those in force."""
-        return self._settings
-
-    @property
     def listing(self) -> UpstreamListing:
         """The upstream's current state, with its current tools or those of the last run."""
         return self._listing
-
-    @property
-    def digests(self) -> dict[str, str]:
-        """Digest of each tool's present definition by its raw name."""
-        return self._offers.digests
-
-    @property
-    def starts_process(self) -> bool:
-        """True if the upstream is a process of ours."""
-        return self._spec.starts_process
 
     @property
     def is_settled(self) -> bool:
@@ -105,10 +93,10 @@ class Connection:
     def adjust(self, settings: ServerSettings) -> bool:
         """Take settings that need no new connection; False if these do."""
         taken = {name: getattr(settings, name) for name in ("timeout", "tools", "effects", "labels", "description")}
-        if self._settings.model_copy(update=taken) != settings:
+        if self.settings.model_copy(update=taken) != settings:
             return False
-        if self._settings != settings:
-            self._settings = settings
+        if self.settings != settings:
+            self.settings = settings
             self._publish()
         return True
 
@@ -122,7 +110,7 @@ class Connection:
 
     async def run(self) -> None:
         """Connect, serve and reconnect until cancelled. No failure of this upstream reaches the others."""
-        if not self._settings.enabled:
+        if not self.settings.enabled:
             return
         pause_s = self._timings.backoff_first_s
         try:
@@ -164,7 +152,7 @@ class Connection:
         `CodemodeError`, `OSError`: as `SignIns.sign_in` says."""
         tokens, sign_ins = self.deps.tokens, self.deps.sign_ins
         if tokens is not None and sign_ins is not None and tokens.needs_person:
-            await sign_ins.sign_in(self.name, self._settings, show)
+            await sign_ins.sign_in(self.name, self.settings, show)
             await tokens.read_again()
         self._nudged_at = -math.inf
         with suppress(UpstreamUnavailable):
@@ -221,7 +209,7 @@ class Connection:
     async def _connect_and_serve(self) -> None:
         """One connection, or two when the newer protocol's probe ended the first. Returns when it is lost."""
         # A server of the product speaks the newer protocol, and its tools need that.
-        is_legacy = not self._spec.is_own and "legacy" in (self._settings.protocol, self._offers.protocol_mode)
+        is_legacy = not self._spec.is_own and "legacy" in (self.settings.protocol, self.offers.protocol_mode)
         try:
             await self._serve_once(legacy=is_legacy)
         except Exception as error:
@@ -230,21 +218,21 @@ class Connection:
                 return
             if self._connected_at is math.inf:
                 # What was remembered, or assumed, did not work: the other way the next time.
-                is_unanswered = isinstance(first_cause(error), TimeoutError) and self._spec.starts_process
-                self._offers.protocol_mode = "legacy" if is_unanswered and not is_legacy else "auto"
+                is_unanswered = isinstance(first_cause(error), TimeoutError) and self.starts_process
+                self.offers.protocol_mode = "legacy" if is_unanswered and not is_legacy else "auto"
             raise
 
     async def _serve_once(self, *, legacy: bool) -> None:
         from codemode_server.upstreams.session import Session
 
-        transport = self._spec.connect(self._settings, self.deps)
+        transport = self._spec.connect(self.settings, self.deps)
         self._starting = transport, anyio.current_time()
         is_started = anyio.Event()
         refused: list[str] = []
         refusals.set(refused)  # in the owner task's own context
         try:
             async with anyio.create_task_group() as slot:
-                if self._spec.starts_process:
+                if self.starts_process:
                     await slot.start(self._hold_slot, is_started)
                 self._set_state(UpstreamState.CONNECTING)
                 try:
@@ -273,11 +261,11 @@ class Connection:
                     with anyio.move_on_after(self._timings.subscribe_s):
                         await subscribed.wait()
                     subscribed.set()
-                found = await self._offers.list_tools(session)
+                found = await self.offers.list_tools(session)
                 with anyio.move_on_after(self._timings.offers_s):  # tools need not wait for resources
                     await self._offers_upkeep.listed.wait()
             is_started.set()
-            await self._offers.take_tools(found, session, self._settings, "legacy" if handshake_at_once else "auto")
+            await self.offers.take_tools(found, session, self.settings, "legacy" if handshake_at_once else "auto")
             self._session = session
             self._error = None
             self._connected_at = anyio.current_time()
@@ -296,16 +284,16 @@ class Connection:
                 await is_started.wait()
 
     async def _update_tools(self, session: Session) -> None:
-        await self._offers.update_tools(session, self._settings)
+        await self.offers.update_tools(session, self.settings)
         self._publish()
 
     async def _update_offers(self, session: Session) -> None:
-        await self._offers.update_offers(session)
+        await self.offers.update_offers(session)
         self._publish()
 
     @property
     def _declared_features(self) -> frozenset[Feature]:
-        return self._settings.answered_features(frozenset(self.deps.host_features))
+        return self.settings.answered_features(frozenset(self.deps.host_features))
 
     def take_host_features(self) -> None:
         """The hosts have more features than before."""
@@ -353,4 +341,4 @@ class Connection:
 
     def _build_listing(self) -> UpstreamListing:
         protocol = self._session.protocol if self._session is not None else None
-        return self._offers.published(self._settings, self._state, protocol, self._error)
+        return self.offers.published(self.settings, self._state, protocol, self._error)

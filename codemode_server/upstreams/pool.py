@@ -20,7 +20,6 @@ from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.sandbox.contract import Reply
 from codemode_server.support.background_tasks import OwnsTasks
 from codemode_server.support.change_signal import ChangeSignal
-from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams.auth.sign_ins import Show, SignIns
 from codemode_server.upstreams.cache import ListingCache
 from codemode_server.upstreams.connection import Connection
@@ -45,12 +44,10 @@ class RoutedCalls:
     server, and as `Requests.send`.
     """
 
-    def __init__(
-        self, redactor: Callable[[], Redactor], using: Callable[[str], AbstractContextManager[Connection]]
-    ) -> None:
+    def __init__(self, config: LiveConfig, using: Callable[[str], AbstractContextManager[Connection]]) -> None:
         """`using` gives the connection for a call to the server of this raw name, held while the call lasts. It raises
         `UnknownTool`, and `UpstreamUnavailable` if the entry of the server can't be used."""
-        self._redactor = redactor
+        self._config = config
         self._using = using
 
     async def call_tool(
@@ -69,7 +66,7 @@ class RoutedCalls:
         """Call a tool, of whose results `form` is known. With `is_raw` the result is as the upstream sent it; an
         `isError` in it is not raised. `needs_task`: it can only be called as a task."""
         with self._using(server) as connection:
-            redactor, lists, key = self._redactor(), connection.block_lists, (tool, definition)
+            redactor, lists, key = self._config.redactor, connection.block_lists, (tool, definition)
 
             def value_of(result: Any) -> Reply:
                 return to_reply(result, form=replace(form, is_list=True) if key in lists else form, redactor=redactor)
@@ -89,7 +86,7 @@ class RoutedCalls:
         self, server: str, uri: str, *, progress: CallProgress | None = None, revision: int | None = None
     ) -> Reply:
         """Read a resource."""
-        redactor = self._redactor()
+        redactor = self._config.redactor
         read, what = partial(resource_reply, uri, redactor=redactor), f"the resource {redactor.head(uri, 200)!r}"
         with self._using(server) as connection:
             return await connection.requests.send("resources/read", {"uri": uri}, what, read, progress, revision)
@@ -132,7 +129,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         sign_ins: SignIns | None = None,
     ) -> None:
         config, timings = config or LiveConfig(), timings or Timings()
-        RoutedCalls.__init__(self, lambda: config.redactor, self._shared)
+        RoutedCalls.__init__(self, config, self._shared)
         self._on_change = on_change
         self._reaper = Reaper()
         self._deps = ConnectionDeps(cache, self._reaper, self._changed, config, timings, sign_ins=sign_ins)
@@ -171,7 +168,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
     def for_principal(self, principal: Principal) -> RoutedCalls:
         """The upstreams as this principal uses them: with its own connections, where others must not share them."""
         is_own = self._sign_ins is None or principal.principal_id == self._sign_ins.principal
-        return self if is_own else RoutedCalls(self._redactor, partial(self._using_own, principal))
+        return self if is_own else RoutedCalls(self._config, partial(self._using_own, principal))
 
     @contextmanager
     def _using_own(self, principal: Principal, server: str) -> Iterator[Connection]:

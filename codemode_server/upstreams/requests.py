@@ -173,7 +173,7 @@ class Requests:
         progress, why = progress or CallProgress(), SessionExpired()
         for _ in range(2):
             session = await self._connection.ready_session(revision)
-            if definition and self._connection.digests.get(params["name"], definition) != definition:
+            if definition and self._connection.offers.digests.get(params["name"], definition) != definition:
                 raise DecisionOutdated(f"server {self._name!r} has changed {what} meanwhile")
             if self.last_session not in (None, session):
                 progress.restart = "restarted" if self._connection.starts_process else "reconnected"

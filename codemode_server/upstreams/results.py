@@ -25,10 +25,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from operator import getitem
 from typing import Any
+
+from pydantic_core import from_json
 
 from codemode_server.domain.errors import ResultTooLarge, ToolFailed
 from codemode_server.domain.ids import JsonValue
@@ -49,6 +52,7 @@ CUT = "… (cut; the server's message goes on)"
 _MAX_ENVELOPES = 4
 _MAX_PARTS = 50
 """Fields of the structured content of an error that are looked for in its text."""
+_SHORT_CHARACTERS = 2**14
 _SCALARS = frozenset({"integer", "number", "boolean", "null"})
 
 
@@ -57,7 +61,8 @@ def to_reply(result: Any, *, form: ResultForm = ANY_FORM, redactor: Redactor = N
     `redactor`, since it is cut. Raises `ToolFailed` if the result says that it is an error, or asks for something that
     is not there; `ResultTooLarge` if the value is nested too deep, or a list of too many values."""
     reply = _to_reply(result, form, redactor)
-    _check_depth(reply.value)
+    if isinstance(reply.value, dict | list):
+        _check_depth(reply.value)
     return _with_embedded_files(reply)
 
 
@@ -98,13 +103,13 @@ def error_text(text: str, redactor: Redactor, most: int = ERROR_CHARACTERS) -> s
 def _to_reply(result: Any, form: ResultForm, redactor: Redactor, depth: int = 0) -> Reply:
     if not isinstance(result, dict):
         return Reply(result)
-    failure = failure_of(result, redactor)
-    if failure is not None:
+    is_marked = result.get("isError") or result.get("is_error")
+    if is_marked and (failure := failure_of(result, redactor)) is not None:
         raise ToolFailed(failure)
     if result.get("resultType") == "input_required":
         raise ToolFailed("the tool asks for input from a person in the middle of a call, which is not supported yet")
     content = result.get("content")
-    items = blocks(content) or []
+    items = content if isinstance(content, list) else blocks(content) or []
     structured = result.get("structuredContent")
     if structured is not None and not (structured == {} and items):
         _check_depth(structured)  # before anything is compared with it
@@ -116,7 +121,7 @@ def _to_reply(result: Any, form: ResultForm, redactor: Redactor, depth: int = 0)
         # A schema may declare an object with `content`, as `read_media_file` of the reference server does.
         is_envelope = isinstance(value, dict) and value.keys() & MARKS
         inner = _within(value, form, redactor, depth) if is_envelope else None
-        return inner or _beside(as_list(value, [], form), items)
+        return inner or _beside(as_list(value, [], form) if form.is_list else value, items)
     if not items:
         rest = {key: value for key, value in result.items() if key not in RESULT_FIELDS}
         value = content if not isinstance(content, list) else None
@@ -147,12 +152,16 @@ def _within(value: Any, form: ResultForm, redactor: Redactor, depth: int) -> Rep
 
 def _beside(value: Any, items: list[Any]) -> Reply:
     """A structured value with the files and the text that came with it."""
-    files = [block for block in map(_to_block, items) if block["type"] == "file"]
-    texts = [text for text in map(text_of, items) if text is not None]
+    files, texts = list[dict[str, Any]](), list[str]()
+    for item in items:
+        if (text := text_of(item)) is not None:
+            texts.append(text)
+        elif (block := _to_block(item))["type"] == "file":
+            files.append(block)
     if not isinstance(value, dict) and files:
         return Reply([{"type": "json", "value": value}, *files], "blocks")
     beside: dict[str, Any] = {"files": files} if files else {}
-    if any(map(str.strip, texts)) and not _says_all(value, texts):
+    if texts and any(map(str.strip, texts)) and not _says_all(value, texts):
         beside["text"] = "\n".join(texts)
     return Reply([{"type": "json", "value": value, "beside": beside}], "blocks") if beside else Reply(value)
 
@@ -183,6 +192,10 @@ def _merged(value: JsonValue, files: list[dict[str, Any]], embedded: list[dict[s
 
 def _says_all(value: JsonValue, texts: list[str]) -> bool:
     """True if the texts add nothing to the value: they are its JSON, or one of its strings."""
+    if len(texts) == 1 and len(texts[0]) <= _SHORT_CHARACTERS:  # the usual copy that SDKs send
+        with suppress(ValueError):
+            if from_json(texts[0]) == value:
+                return True
     read, said = parse_texts(texts, _SCALARS), "\n".join(texts).strip()
     is_field = (isinstance(it, str) and it.strip() == said for it in values_in(value))
     return read in (value, {"result": value}) or value in ([read], texts) or any(is_field)

@@ -2,7 +2,7 @@
 
 Not mcp's `ClientSession`: that validates answers, and fails as a whole if one part is wrong, such as an off-schema tool
 or an `outputSchema` without `structuredContent`. Here an answer is an object as it came, and goes straight to the
-future that waits for it. What a server asks is validated, since it is passed on to the host.
+future that waits for it.
 """
 
 from __future__ import annotations
@@ -31,18 +31,16 @@ from mcp.shared.inbound import (
     x_mcp_header_map,
 )
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
-from mcp_types import methods
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from opentelemetry import propagate, trace
-from pydantic import TypeAdapter, ValidationError
 
 from codemode_server import __version__
 from codemode_server.domain.ids import JsonSchema
-from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
+from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.support.off_loop import is_large
 from codemode_server.upstreams.answers import Answer, ConnectionEnded, RequestFailed
 from codemode_server.upstreams.repairs import Handshake, as_object, read_handshake
+from codemode_server.upstreams.server_requests import Answers, result_for
 
 logger = logging.getLogger(__name__)
 
@@ -59,22 +57,18 @@ _CHANGES = {
 }
 """Whether tools have changed, and not resources or prompts."""
 _CLIENT_INFO = {"name": "codemode-server", "version": __version__}
-_RESULT: TypeAdapter[types.InputResponse] = TypeAdapter(types.InputResponse)
 _READ_S = 5.0
 """How long the next message waits while a large result is read, so that large results don't pile up in memory."""
 _TRACER = trace.get_tracer("mcp-python-sdk")
 """The name under which mcp's own client traces requests."""
 
 
-class SessionOwner(Protocol):
+class SessionOwner(Answers, Protocol):
     """Whoever opened the session."""
 
     @property
     def is_traced(self) -> bool:
         """True if requests are traced, and carry the trace context."""
-
-    async def answer(self, request: InputRequest) -> dict[str, Any]:
-        """Answer a request of the server. Raises `InputRefused`: there is no answer."""
 
     def note_change(self, is_of_tools: bool) -> None:
         """The server has changed its tools, or else its resources or prompts."""
@@ -202,9 +196,11 @@ class Session:
         pending = _Pending(asyncio.get_running_loop().create_future(), on_progress, on_opened)
         self._pending[request_id] = pending
         span = self._start_span(method, params, request_id) if self._owner.is_traced else None
+        if headers is None:
+            headers = self._headers(method, params) if self._channel.has_headers else {}
         message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
         try:
-            await self._channel.send(message, headers or self._headers(method, params))
+            await self._channel.send(message, headers)
             outcome = await pending.outcome
         except anyio.get_cancelled_exc_class():
             if method not in _HANDSHAKES and not self.lost.is_set():
@@ -235,8 +231,6 @@ class Session:
         return {MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version is not None else {}
 
     def _headers(self, method: str, params: dict[str, Any]) -> Headers:
-        if not self._channel.has_headers:
-            return {}
         headers = self._version_header()
         if self.is_modern:
             headers[MCP_METHOD_HEADER] = method
@@ -326,7 +320,7 @@ class Session:
         with anyio.CancelScope() as scope:
             self._answering[request.id] = scope
             try:
-                reply = {"result": await self._result_for(request.method, request.params)}
+                reply = {"result": await result_for(request, self._version, self._owner)}
             except RequestFailed as error:
                 reply = {"error": {"code": error.code, "message": error.message}}
             except Exception as error:
@@ -340,26 +334,6 @@ class Session:
                 await self._channel.send({"jsonrpc": "2.0", "id": request.id, **reply}, self._version_header())
             except ConnectionEnded:
                 self.lost.set()
-
-    async def _result_for(self, method: str, params: dict[str, Any] | None) -> dict[str, Any]:
-        if method == "ping":
-            return {}
-        if is_large(params):  # it would be validated on the event loop
-            raise RequestFailed(types.INVALID_PARAMS, "the request is too large")
-        try:
-            request = methods.parse_server_request(method, self._version or LATEST_HANDSHAKE_VERSION, params)
-        except KeyError:
-            raise RequestFailed(types.METHOD_NOT_FOUND, "Method not found") from None
-        except ValidationError:
-            raise RequestFailed(types.INVALID_PARAMS, "Invalid request parameters") from None
-        asked = request.model_dump(by_alias=True, mode="json", exclude_none=True)
-        try:
-            answer = _RESULT.validate_python(await self._owner.answer(InputRequest(method, asked.get("params") or {})))
-        except InputRefused as refusal:
-            raise RequestFailed(types.INVALID_REQUEST, str(refusal)) from None
-        except ValidationError:
-            raise RequestFailed(types.INTERNAL_ERROR, "the host's answer is not valid") from None
-        return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     def refuse_schema(self, schema: JsonSchema) -> str | None:
         """Why a client must not use a tool with this input schema (a rule of protocol 2026-07-28), or None."""

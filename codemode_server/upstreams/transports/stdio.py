@@ -31,7 +31,7 @@ from codemode_server.domain.tools import STDERR_MARK, STDOUT_MARK
 from codemode_server.processes.child_process import ChildProcess, OutputTail
 from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.processes.stream_readers import BoundedBytes
-from codemode_server.support.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large
+from codemode_server.support.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
 from codemode_server.support.redaction import Redactor
 from codemode_server.support.setting_types import ProblemWithin, Section
 from codemode_server.upstreams.answers import ConnectionEnded
@@ -215,19 +215,22 @@ class StdioTransport(Transport):
     async def send(self, message: dict[str, Any], headers: dict[str, str]) -> None:
         """Write a message in one piece; waits while the child does not read. Raises `ConnectionEnded`."""
         arguments = message["params"].get("arguments") if "params" in message else message.get("result")
-        line = await run_large(_encode, message) if is_large(arguments) else _encode(message)
         try:
-            await self._process.write(line)
+            line = await run_large(to_json, message) if is_large(arguments) else to_json(message)
+        except ValueError:  # lone surrogates, which only ASCII escapes can carry
+            line = (await run_sized(is_large(arguments), json.dumps, message)).encode()
+        try:
+            await self._process.write(line + b"\n")
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             self._left_by_itself = self._left_by_itself or not self._is_stopping
             raise ConnectionEnded from None
 
     async def deliver_to(self, session: Session) -> None:
         """Give the session what the child says, at a pace, until its stdout or the connection ends."""
-        pace = Pace()
+        pace, stdout = Pace(), self._process.stdout
         with contextlib.suppress(*_ENDS):
             while self._failure is None:
-                chunk = await self._process.stdout.receive()
+                chunk = await stdout.receive()
                 pace.begin()
                 await self._deliver(chunk, session, pace)
         if not self._is_stopping:
@@ -316,13 +319,6 @@ async def _drain(stdout: ByteReceiveStream) -> None:
     with contextlib.suppress(*_ENDS):
         async for _ in stdout:
             pass
-
-
-def _encode(message: dict[str, Any]) -> bytes:
-    try:
-        return to_json(message) + b"\n"
-    except ValueError:  # lone surrogates, which only ASCII escapes can carry
-        return json.dumps(message).encode() + b"\n"
 
 
 def _signal_name(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Reads messages from the byte streams between processes: frames and lines.
+"""Reads messages from the byte streams between processes: frames, and bytes up to a bound.
 
 A frame is 4 bytes of length, big-endian, and so many bytes of data. `sandbox/backends/wasm/worker.py` and the programs
 in `sandbox/guest/` import nothing of codemode_server, so they have code of their own for it. No reader holds more of a
@@ -8,10 +8,7 @@ message than its limit and one chunk; a message that is too long is known as soo
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import Protocol
-
-from codemode_server.support.off_loop import Pace
 
 LENGTH = struct.Struct(">I")
 _CHUNK_BYTES = 2**18
@@ -113,35 +110,3 @@ class BoundedBytes:
         self.size += len(piece)
         if self.is_too_long:
             self.tail = (self.tail + piece[-_END_BYTES:])[-_END_BYTES:]
-
-
-class LineReader:
-    """Lines from a stream, in time linear in their length; many small ones at the pace that the event loop bears."""
-
-    def __init__(self, stream: ByteSource, max_bytes: Callable[[], int]) -> None:
-        """`max_bytes` is asked for each line, since the limit can change."""
-        self._stream = stream
-        self._max_bytes = max_bytes
-        self._line = BoundedBytes(max_bytes())
-        self._chunk, self._start = b"", 0
-        self._pace = Pace()
-
-    async def read(self) -> tuple[BoundedBytes, bool]:
-        """The next line, and True; of one that is too long already, False, again with each chunk of it. Raises
-        `EndOfStream` at the end of the stream."""
-        if self._start:
-            await self._pace.rest()
-        while True:
-            end = self._chunk.find(b"\n", self._start)
-            if end >= 0:
-                line, self._line = self._line, BoundedBytes(self._max_bytes())
-                line.add(self._chunk[self._start : end])
-                self._start = end + 1
-                return line, True
-            self._line.add(self._chunk[self._start :])
-            is_begun = self._start < len(self._chunk)
-            self._chunk, self._start = b"", 0
-            if is_begun and self._line.is_too_long:
-                return self._line, False
-            self._chunk = await self._stream.receive()
-            self._pace.begin()

@@ -1,16 +1,15 @@
-"""Bounds what an HTTP upstream may send, in decoded bytes, and takes large messages off mcp's hands.
+"""Bounds what an HTTP upstream may send, in decoded bytes, and gives its messages to the session past mcp.
 
 mcp reads a body of any size, and validates it on the event loop: 5 s for 23 MiB of rows. So bodies pass through here
-first, and are read by `parse_line` as lines of stdout are, whatever their content type says. A message that is large
-is parsed in a thread. In the place of one that is large, or nested deeper than mcp can read, mcp gets a token, and
-`BoundedChannel` puts the message back behind mcp. One that is too large, or can't be taken for another reason, becomes
-the error of the call that it answers: the connection goes on. A body that holds no message is cut off.
+first, and are read by `parse_line` as lines of stdout are, whatever their content type says; a message that is large,
+in a thread. The session gets the message from here, and mcp only that its request is answered. One that is too large,
+or can't be taken for another reason, becomes the error of the call that it answers: the connection goes on. A body that
+holds no message is cut off.
 """
 
 from __future__ import annotations
 
 import contextlib
-import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -20,12 +19,9 @@ import anyio
 import httpx2
 
 from codemode_server.processes.stream_readers import BoundedBytes
-from codemode_server.support.change_signal import ChangeSignal
-from codemode_server.support.json_values import is_nested_deeper
 from codemode_server.support.off_loop import LARGE_BYTES, Pace, read_large
 from codemode_server.upstreams.messages import (
     Unread,
-    dropped,
     first_fields,
     not_decodable,
     parse_line,
@@ -46,16 +42,10 @@ _MAX_FRUITLESS_BYTES = 256 * 2**10
 """A header of gzip may be long; after it something comes out of each piece."""
 _MAX_HEAD_BYTES = 4 * 2**10
 """Beginning of a request in which its id is looked for."""
-_MAX_MCP_DEPTH = 190
-"""Nesting of a message that mcp is left to read: pydantic refuses more than 200, in words that are of no use."""
 _MAX_FIELD_BYTES = 4 * 2**10
 """Longest id and type of an event."""
 _MAX_BODIES = 2
-"""Large bodies of one upstream that are received at once."""
-_MAX_WAITING = 2
-"""Large results of one upstream that wait for their caller, parsed."""
-_WAIT_S = 10.0
-_STANDS_FOR = "codemode-server/large-result"
+"""Large bodies of one upstream that are in memory at once, received or waiting to be read."""
 
 
 class Bounds:
@@ -63,9 +53,14 @@ class Bounds:
 
     def __init__(self, max_bytes: Callable[[], int], *, answers_in_posts: bool) -> None:
         """`answers_in_posts`: a POST is answered by its response; of HTTP+SSE that says nothing."""
-        self.large = LargeResults()
+        self._session: Session | None = None
+        self._receiving_large = anyio.Semaphore(_MAX_BODIES)
         self._max_bytes = max_bytes
         self._answers_in_posts = answers_in_posts
+
+    def deliver_to(self, session: Session) -> None:
+        """From now on, give messages to this session; before that, mcp gets them."""
+        self._session = session
 
     async def bound(self, response: httpx2.Response) -> None:
         """Replace the body of a response by the bounded one."""
@@ -101,11 +96,11 @@ class Bounds:
                         break
                 came = bytes(body.data[:LARGE_BYTES])
                 messages = await self._messages(body, request_id)
-        answers = [message for message in messages if not hasattr(message, "method")]
-        answer: Any = min(answers, key=lambda it: getattr(it, "id", None) != request_id, default=None)
-        if answer is not None:
-            answer.id = request_id
-        yield _encoded(unreadable(request_id, came) if answer is None else answer)
+                answers = [message for message in messages if not hasattr(message, "method")]
+                answer = min(answers, key=lambda it: getattr(it, "id", None) != request_id, default=None)
+                del messages, answers
+                for said in await self._past_mcp([answer or unreadable(request_id, came)], body, request_id):
+                    yield _encoded(said)
 
     async def _events(self, sent: _Sent, request_id: int | str | None) -> AsyncGenerator[bytes]:
         reader = EventReader(self._max_bytes)
@@ -119,7 +114,8 @@ class Bounds:
                 if (endless := reader.endless) is not None and endless is not refused:
                     if messages := await self._messages(endless, request_id):
                         refused = endless
-                        yield b"data: " + _encoded(messages[0]) + b"\n\n"
+                        for said in await self._past_mcp(messages[:1], endless, request_id):
+                            yield b"data: " + _encoded(said) + b"\n\n"
                     if request_id is not None:
                         return
             for event in reader.read(b"\n\n"):  # one that ends with the stream
@@ -134,37 +130,55 @@ class Bounds:
         said_error = bytes(event.data.data[:LARGE_BYTES]) if event.fields.get(b"event") == b"error" else b""
         async with self._receiving(event.data):
             messages = await self._messages(event.data, request_id)
-        if said_error and not messages and request_id is not None:
-            messages = [unreadable(request_id, said_error)]
+            if said_error and not messages and request_id is not None:
+                messages = [unreadable(request_id, said_error)]
+            is_message = bool(messages)
+            passed_on = await self._past_mcp(messages, event.data, request_id)
         event.fields.pop(b"event", None)
         written = []
-        for message in messages:
+        for message in passed_on:
             said = _encoded(message)
             event.data = BoundedBytes(len(said))
             event.data.add(said)
             written.append(event.encoded())
-        return b"".join(written) or came
+        if is_message and not written and b"id" in event.fields:  # mcp resumes the stream after this one
+            event.data = BoundedBytes(0)
+            written.append(event.encoded())
+        return b"".join(written) or (b"" if is_message else came)
 
     def _receiving(self, body: BoundedBytes) -> Any:
-        return self.large.receiving if body.size > LARGE_BYTES else contextlib.nullcontext()
+        return self._receiving_large if body.size > LARGE_BYTES else contextlib.nullcontext()
 
     async def _messages(self, body: BoundedBytes, request_id: int | str | None) -> list[JSONRPCMessage]:
-        """The messages of a body as mcp gets them."""
         if body.is_too_long:
             answers = Unread.of(body.head, body.tail).answers if request_id is None else request_id
             return [] if answers is None else [too_large(answers, body.most)]
         data, body.data = body.data, bytearray()
-        may_be_deep = data.count(b"[") + data.count(b"{") > _MAX_MCP_DEPTH
-        messages = await read_large(parse_line, data) if body.size > LARGE_BYTES else parse_line(data)
-        del data
+        return [*(await read_large(parse_line, data) if body.size > LARGE_BYTES else parse_line(data))]
+
+    async def _past_mcp(
+        self, messages: list[JSONRPCMessage], body: BoundedBytes, request_id: int | str | None
+    ) -> list[JSONRPCMessage]:
+        """Give the messages of a body to the session; what mcp gets in their place."""
+        from mcp_types import JSONRPCError, JSONRPCResponse
+
+        is_large = body.size > LARGE_BYTES
         passed_on: list[JSONRPCMessage] = []
-        for message in messages:
-            result = getattr(message, "result", None)
-            if isinstance(result, dict) and (
-                body.size > LARGE_BYTES or (may_be_deep and is_nested_deeper(result, _MAX_MCP_DEPTH))
-            ):
-                message = message.model_copy(update={"result": await self.large.put(result)})
-            passed_on.append(message)
+        while messages:
+            message = messages.pop(0)
+            is_answer = isinstance(message, JSONRPCResponse | JSONRPCError)
+            if is_answer and request_id is not None:
+                message.id = request_id  # type: ignore[union-attr]
+            is_resumed = self._answers_in_posts and request_id is None  # then mcp knows which request is answered
+            if self._session is None or (is_answer and is_resumed and not is_large):
+                passed_on.append(message)
+                continue
+            if is_answer:
+                passed_on.append(JSONRPCResponse(jsonrpc="2.0", id=message.id or 0, result={}))  # type: ignore[union-attr]
+            if is_large:
+                await self._session.take_large(message)
+            else:
+                self._session.take(message)
         return passed_on
 
 
@@ -333,49 +347,13 @@ class EventReader:
             self._add(bytes(line.data))
 
 
-class LargeResults:
-    """The large results of one connection, on their way past mcp. Each is taken once."""
-
-    def __init__(self) -> None:
-        self.receiving = anyio.Semaphore(_MAX_BODIES)
-        self._waiting: dict[str, dict[str, Any]] = {}
-        self._taken = ChangeSignal()
-
-    async def put(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The small result that stands for this one. Waits while several wait to be taken; one that nobody takes for
-        long is dropped, since its caller has gone."""
-        with anyio.move_on_after(_WAIT_S):
-            while len(self._waiting) >= _MAX_WAITING:
-                await self._taken.wait()
-        while len(self._waiting) >= _MAX_WAITING:
-            del self._waiting[next(iter(self._waiting))]
-        token = secrets.token_hex(16)
-        self._waiting[token] = result
-        return {_STANDS_FOR: token}
-
-    def take(self, token: str) -> dict[str, Any] | None:
-        """The result that the token stands for; None if that was dropped."""
-        found = self._waiting.pop(token, None)
-        if found is not None:
-            self._taken.notify()
-        return found
-
-
 class BoundedChannel(StreamChannel):
-    """The channel of a session over HTTP, in which each large result is back in its place."""
+    """The channel of a session over HTTP: from mcp come only the errors that it finds itself."""
 
-    def __init__(self, streams: TransportStreams, large: LargeResults) -> None:
+    def __init__(self, streams: TransportStreams, bounds: Bounds) -> None:
         super().__init__(streams, has_headers=True)
-        self._large = large
+        self._bounds = bounds
 
-    async def _deliver(self, session: Session, message: JSONRPCMessage) -> None:
-        result = getattr(message, "result", None)
-        token = result.get(_STANDS_FOR) if isinstance(result, dict) else None
-        if not isinstance(token, str):
-            session.take(message)
-        elif (found := self._large.take(token)) is None:
-            session.take(dropped(message.id))  # type: ignore[union-attr,arg-type]
-        else:
-            message.result = found  # type: ignore[union-attr]
-            del found, result
-            await session.take_large(message)
+    async def deliver_to(self, session: Session) -> None:
+        self._bounds.deliver_to(session)
+        await super().deliver_to(session)

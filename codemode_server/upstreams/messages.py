@@ -168,11 +168,6 @@ def too_large(request_id: int | str, most: int) -> JSONRPCError:
     return _refusal(request_id, TOO_LARGE, why)
 
 
-def dropped(request_id: int | str) -> JSONRPCError:
-    """The error for a call whose answer was not read in time."""
-    return _refusal(request_id, TOO_LARGE, "dropped, since other large results came meanwhile; ask for less at a time")
-
-
 def unreadable(request_id: int | str, body: bytes) -> JSONRPCError:
     """The error for a call that was answered with a `body` that holds no message."""
     return _refusal(request_id, NO_MESSAGE, UNREADABLE[0] + body.decode("utf-8", "replace"))

@@ -10,7 +10,6 @@ from codemode_server.upstreams.answers import ConnectionEnded
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
-    from mcp_types import JSONRPCMessage
 
     from codemode_server.upstreams.session import Session
 
@@ -37,9 +36,6 @@ class StreamChannel:
             try:
                 async for item in self._incoming:
                     if not isinstance(item, Exception):
-                        await self._deliver(session, item.message)
+                        session.take(item.message)
             except anyio.ClosedResourceError:  # by the transport, in place of an end
                 return
-
-    async def _deliver(self, session: Session, message: JSONRPCMessage) -> None:
-        session.take(message)

@@ -119,7 +119,7 @@ class HttpTransport(Transport):
                 httpx_client_factory=partial(_client, bounds, self._deps.redactor),
                 auth=auth,
             ) as streams:
-                yield BoundedChannel(streams, bounds.large)
+                yield BoundedChannel(streams, bounds)
         else:
             import httpx2
             from mcp.client.streamable_http import streamable_http_client
@@ -129,7 +129,7 @@ class HttpTransport(Transport):
                 _client(bounds, self._deps.redactor, self._settings.headers, timeout, auth) as client,
                 streamable_http_client(self._url, http_client=client) as streams,
             ):
-                yield BoundedChannel(streams, bounds.large)
+                yield BoundedChannel(streams, bounds)
 
     def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
         """Explains an error of httpx2 or mcp; `refused` are the statuses that the server answered with."""

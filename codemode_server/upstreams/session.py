@@ -12,7 +12,7 @@ import itertools
 import logging
 import math
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -223,9 +223,9 @@ class Session:
 
     async def _cancel(self, request_id: int | str) -> None:
         params = {"requestId": request_id, "reason": "caller cancelled"}
-        await self._channel.send(
-            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}, self._version_header()
-        )
+        message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+        with suppress(ConnectionEnded):
+            await self._channel.send(message, self._version_header())
 
     def _version_header(self) -> Headers:
         return {MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version is not None else {}

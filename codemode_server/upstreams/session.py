@@ -59,6 +59,7 @@ _CHANGES = {
 _CLIENT_INFO = {"name": "codemode-server", "version": __version__}
 _READ_S = 5.0
 """How long the next message waits while a large result is read, so that large results don't pile up in memory."""
+_MAX_ID_DIGITS = 20
 _TRACER = trace.get_tracer("mcp-python-sdk")
 """The name under which mcp's own client traces requests."""
 
@@ -263,9 +264,10 @@ class Session:
         if isinstance(message, types.JSONRPCRequest):
             self._tasks.start_soon(self._reply, message)
             return False
-        pending = self._pending.get(message.id)
-        if pending is None and isinstance(message.id, str) and message.id.isdecimal():  # servers make texts of numbers
-            pending = self._pending.get(int(message.id))
+        answered = message.id
+        if isinstance(answered, str) and answered.isdecimal() and len(answered) < _MAX_ID_DIGITS:
+            answered = int(answered)  # servers make texts of numbers
+        pending = self._pending.get(answered)
         if pending is None:
             return False
         if isinstance(message, types.JSONRPCResponse):
@@ -313,7 +315,7 @@ class Session:
         self._owner.note_change(is_of_tools)
 
     def _waiting_for(self, request_id: Any) -> _Pending | None:
-        return self._pending.get(request_id) if isinstance(request_id, int | str) else None
+        return self._pending.get(request_id) if type(request_id) in (int, str) else None
 
     async def _reply(self, request: types.JSONRPCRequest) -> None:
         reply: dict[str, Any] = {}

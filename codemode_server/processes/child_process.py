@@ -122,12 +122,12 @@ class ChildProcess:
         """Wait until it has exited; gives its return code."""
         return await self._process.wait()
 
-    async def write(self, data: bytes) -> None:
-        """Write to its stdin at once, in one piece; waits only while the process does not read. Raises
+    async def write(self, data: bytes, *, waits: bool = True) -> None:
+        """Write to its stdin at once, in one piece; with `waits`, returns once the process reads. Raises
         `ConnectionError`: it has closed its stdin."""
-        stdin = self._of_asyncio.stdin
-        stdin.write(data)
-        await stdin.drain()
+        self._of_asyncio.stdin.write(data)
+        if waits:
+            await self._of_asyncio.stdin.drain()
 
     async def kill(self) -> None:
         """End it now if it runs, and wait until it is gone; not cancelled."""

@@ -66,12 +66,9 @@ class RoutedCalls:
         """Call a tool, of whose results `form` is known. With `is_raw` the result is as the upstream sent it; an
         `isError` in it is not raised. `needs_task`: it can only be called as a task."""
         with self._using(server) as connection:
-            redactor, lists, key = self._config.redactor, connection.block_lists, (tool, definition)
-
-            def value_of(result: Any) -> Reply:
-                return to_reply(result, form=replace(form, is_list=True) if key in lists else form, redactor=redactor)
-
-            read = raw_reply if is_raw else value_of
+            lists, key = connection.block_lists, (tool, definition)
+            form = replace(form, is_list=True) if key in lists else form
+            read = raw_reply if is_raw else partial(to_reply, form=form, redactor=self._config.redactor)
             params: dict[str, Any] = {"name": tool, "arguments": arguments}
             if needs_task:
                 params["task"] = {}
@@ -181,7 +178,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
             yield own
 
     def _shared(self, server: str) -> AbstractContextManager[Connection]:
-        return nullcontext(self._connection(server))
+        return nullcontext(self._connections.get(server) or self._connection(server))
 
     async def sign_in(self, server: str, show: Show) -> None:
         """Let the person sign in to a server that asks for it, by its raw name, and wait until it is connected. Raises

@@ -60,8 +60,9 @@ def to_reply(result: Any, *, form: ResultForm = ANY_FORM, redactor: Redactor = N
     """The value in a `tools/call` result of a tool, of whose results `form` is known. The text of an error is masked by
     `redactor`, since it is cut. Raises `ToolFailed` if the result says that it is an error, or asks for something that
     is not there; `ResultTooLarge` if the value is nested too deep, or a list of too many values."""
-    reply = _to_reply(result, form, redactor)
-    if isinstance(reply.value, dict | list):
+    structured = result.get("structuredContent") if isinstance(result, dict) else None
+    reply = _to_reply(result, form, redactor) if isinstance(result, dict) else Reply(result)
+    if reply.value is not structured:  # that was checked
         _check_depth(reply.value)
     return _with_embedded_files(reply)
 
@@ -100,9 +101,7 @@ def error_text(text: str, redactor: Redactor, most: int = ERROR_CHARACTERS) -> s
     return text if len(text) <= most else f"{text[:most].rstrip()}{CUT}"
 
 
-def _to_reply(result: Any, form: ResultForm, redactor: Redactor, depth: int = 0) -> Reply:
-    if not isinstance(result, dict):
-        return Reply(result)
+def _to_reply(result: dict[str, Any], form: ResultForm, redactor: Redactor, depth: int = 0) -> Reply:
     is_marked = result.get("isError") or result.get("is_error")
     if is_marked and (failure := failure_of(result, redactor)) is not None:
         raise ToolFailed(failure)

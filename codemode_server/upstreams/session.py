@@ -59,6 +59,8 @@ _CHANGES = {
 _CLIENT_INFO = {"name": "codemode-server", "version": __version__}
 _READ_S = 5.0
 """How long the next message waits while a large result is read, so that large results don't pile up in memory."""
+_CANCEL_S = 5.0
+"""Longest wait for streams of mcp to take a cancellation."""
 _MAX_ID_DIGITS = 20
 _TRACER = trace.get_tracer("mcp-python-sdk")
 """The name under which mcp's own client traces requests."""
@@ -82,8 +84,9 @@ class Channel(Protocol):
     def has_headers(self) -> bool:
         """True if requests go with HTTP headers."""
 
-    async def send(self, message: dict[str, Any], headers: Headers) -> None:
-        """Send a message. Raises `ConnectionEnded`."""
+    async def send(self, message: dict[str, Any], headers: Headers, *, is_urgent: bool = False) -> None:
+        """Send a message; one that is urgent is not waited with while the server does not read. Raises
+        `ConnectionEnded`."""
 
     async def deliver_to(self, session: Session) -> None:
         """Give the session each message that comes; returns once no more can come."""
@@ -157,7 +160,9 @@ class Session:
     async def discover(self, version: str) -> Handshake:
         """The answer to the probe for protocol 2026-07-28 and later. Raises as `request`."""
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: "server/discover"}
-        answer = await self.request("server/discover", {"_meta": _envelope(version, self.features)}, headers=headers)
+        answer = await self.request(
+            "server/discover", {"_meta": {**_envelope(version, self.features)}}, headers=headers
+        )
         return await answer.read(read_handshake)
 
     def adopt_modern(self, server: Handshake) -> bool:
@@ -191,7 +196,7 @@ class Session:
         number = next(self._ids)
         request_id = number if on_opened is None else f"listen-{number}"
         if self.is_modern:
-            params["_meta"] = _envelope(self._version or "", self.features if features is None else features)
+            params["_meta"] = {**_envelope(self._version or "", self.features if features is None else features)}
         if on_progress is not None:
             params.setdefault("_meta", {})["progressToken"] = request_id
         pending = _Pending(asyncio.get_running_loop().create_future(), on_progress, on_opened)
@@ -205,8 +210,8 @@ class Session:
             outcome = await pending.outcome
         except anyio.get_cancelled_exc_class():
             if method not in _HANDSHAKES and not self.lost.is_set():
-                # In a task of its own, since nothing can be awaited here.
-                self._tasks.start_soon(self._cancel, request_id)
+                with anyio.move_on_after(_CANCEL_S, shield=True), suppress(ConnectionEnded):
+                    await self._cancel(request_id)
             raise
         except ConnectionEnded:
             self.lost.set()
@@ -225,8 +230,7 @@ class Session:
     async def _cancel(self, request_id: int | str) -> None:
         params = {"requestId": request_id, "reason": "caller cancelled"}
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-        with suppress(ConnectionEnded):
-            await self._channel.send(message, self._version_header())
+        await self._channel.send(message, self._version_header(), is_urgent=True)
 
     def _version_header(self) -> Headers:
         return {MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version is not None else {}
@@ -271,7 +275,8 @@ class Session:
         if pending is None:
             return False
         if isinstance(message, types.JSONRPCResponse):
-            _resolve(pending, Answer(message.result, is_read))
+            if not pending.outcome.done():
+                pending.outcome.set_result(Answer(message.result, is_read))
             return True
         error = message.error
         _resolve(pending, RequestFailed(error.code, error.message, error.data))
@@ -363,6 +368,7 @@ def client_capabilities(features: frozenset[Feature]) -> dict[str, Any]:
     return declared | ({"elicitation": elicited} if elicited else {})
 
 
+@cache
 def _envelope(version: str, features: frozenset[Feature]) -> dict[str, Any]:
     return {
         types.PROTOCOL_VERSION_META_KEY: version,

@@ -21,7 +21,7 @@ class StreamChannel:
         self._incoming, self._outgoing = streams
         self.has_headers = has_headers
 
-    async def send(self, message: dict[str, Any], headers: dict[str, str]) -> None:
+    async def send(self, message: dict[str, Any], headers: dict[str, str], *, is_urgent: bool = False) -> None:
         from mcp.shared.message import ClientMessageMetadata, SessionMessage
         from mcp_types import jsonrpc_message_adapter
 

@@ -212,15 +212,16 @@ class StdioTransport(Transport):
             del lines[0]
         return STDERR_MARK + "\n".join(lines) if text else ""
 
-    async def send(self, message: dict[str, Any], headers: dict[str, str]) -> None:
-        """Write a message in one piece; waits while the child does not read. Raises `ConnectionEnded`."""
+    async def send(self, message: dict[str, Any], headers: dict[str, str], *, is_urgent: bool = False) -> None:
+        """Write a message in one piece; waits while the child does not read, if it is not urgent. Raises
+        `ConnectionEnded`."""
         arguments = message["params"].get("arguments") if "params" in message else message.get("result")
         try:
             line = await run_large(to_json, message) if is_large(arguments) else to_json(message)
         except ValueError:  # lone surrogates, which only ASCII escapes can carry
             line = (await run_sized(is_large(arguments), json.dumps, message)).encode()
         try:
-            await self._process.write(line + b"\n")
+            await self._process.write(line + b"\n", waits=not is_urgent)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             self._left_by_itself = self._left_by_itself or not self._is_stopping
             raise ConnectionEnded from None

@@ -208,6 +208,13 @@ class Session:
         try:
             await self._channel.send(message, headers)
             outcome = await pending.outcome
+            if isinstance(outcome, Answer):
+                return outcome
+            if span is not None:
+                code = str(outcome.code)
+                span.set_attributes({"error.type": code, "rpc.response.status_code": code})
+                span.set_status(trace.StatusCode.ERROR, outcome.message)
+            raise outcome
         except anyio.get_cancelled_exc_class():
             if method not in _HANDSHAKES and not self.lost.is_set():
                 with anyio.move_on_after(_CANCEL_S, shield=True), suppress(ConnectionEnded):
@@ -220,12 +227,6 @@ class Session:
             del self._pending[request_id]
             if span is not None:
                 span.end()
-        if isinstance(outcome, RequestFailed):
-            if span is not None:
-                code = str(outcome.code)
-                span.set_attributes({"error.type": code, "rpc.response.status_code": code})
-            raise outcome
-        return outcome
 
     async def _cancel(self, request_id: int | str) -> None:
         params = {"requestId": request_id, "reason": "caller cancelled"}
@@ -309,7 +310,7 @@ class Session:
             if scope is not None:
                 scope.cancel()
             elif (pending := self._waiting_for(requested)) is not None and pending.on_opened is not None:
-                _resolve(pending, ConnectionEnded())  # the end of a stream of changes
+                _resolve(pending, Answer({}))  # the end of a stream of changes
         elif method == "notifications/subscriptions/acknowledged":
             pending = self._waiting_for(as_object(params.get("_meta")).get(SUBSCRIPTION_ID_META_KEY))
             if pending is not None and pending.on_opened is not None:

@@ -24,7 +24,7 @@ from codemode_server.support.json_values import (
     is_nested_deeper,
     replace_lone_surrogates,
 )
-from codemode_server.support.off_loop import LARGE_BYTES, is_large
+from codemode_server.support.off_loop import LARGE_BYTES
 
 if TYPE_CHECKING:
     from mcp_types import JSONRPCError, JSONRPCMessage
@@ -218,18 +218,15 @@ def _after_space(text: str, place: int) -> int:
 
 
 def _trimmed(message: JSONRPCMessage) -> JSONRPCMessage:
-    """The message itself if it is a result; any other message without its large parts, which are unused."""
+    """The message itself, or an error without its large parts, which are unused."""
     import mcp_types as types
 
-    if isinstance(message, types.JSONRPCResponse):
+    if not isinstance(message, types.JSONRPCError):
         return message
-    if isinstance(message, types.JSONRPCError):
-        error, data = message.error, message.error.data
-        data = (data if isinstance(data, str) else json.dumps(data))[:_MAX_ERROR_CHARACTERS] if data else None
-        cut = types.ErrorData(code=error.code, message=error.message[:_MAX_ERROR_CHARACTERS], data=data)
-        return types.JSONRPCError(jsonrpc="2.0", id=message.id, error=cut)
-    params = {name: value for name, value in (message.params or {}).items() if not is_large(value)}
-    return message.model_copy(update={"params": params})
+    error, data = message.error, message.error.data
+    data = (data if isinstance(data, str) else json.dumps(data))[:_MAX_ERROR_CHARACTERS] if data else None
+    cut = types.ErrorData(code=error.code, message=error.message[:_MAX_ERROR_CHARACTERS], data=data)
+    return types.JSONRPCError(jsonrpc="2.0", id=message.id, error=cut)
 
 
 def without_surrogates(value: Any) -> Any:

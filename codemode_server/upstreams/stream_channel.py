@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -32,10 +33,8 @@ class StreamChannel:
             raise ConnectionEnded from None
 
     async def deliver_to(self, session: Session) -> None:
-        async with self._outgoing, self._incoming:
-            try:
-                async for item in self._incoming:
-                    if not isinstance(item, Exception):
-                        session.take(item.message)
-            except anyio.ClosedResourceError:  # by the transport, in place of an end
-                return
+        # The transport closes its streams: a POST that is answered meanwhile could not pass that on to a closed one.
+        with suppress(anyio.ClosedResourceError):
+            async for item in self._incoming:
+                if not isinstance(item, Exception):
+                    session.take(item.message)

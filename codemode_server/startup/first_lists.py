@@ -12,6 +12,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from codemode_server.support.private_files import data_folder, open_private, pri
 
 if TYPE_CHECKING:
     from codemode_server.app import App
+    from codemode_server.config import LoadedSettings
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +55,16 @@ def stored(config: Path | None) -> FirstLists | None:
         return None
 
 
+def forget(loaded: LoadedSettings) -> None:
+    """Delete the lists, since what the person has done changes them."""
+    if loaded.place is not None:
+        with suppress(OSError):
+            _file(loaded.place.path).unlink(missing_ok=True)
+
+
 async def store(app: App) -> None:
     """Write the lists as they are now."""
+    await app.tools.take_acceptances()
     loaded, prompts = app.loaded, app.tools.prompts
     if loaded.place is None or loaded.place.is_in_current_folder:
         return

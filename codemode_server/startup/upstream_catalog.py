@@ -73,12 +73,15 @@ class UpstreamCatalog:
         self._patience_until = anyio.current_time() + _FIRST_LISTING_SECONDS
 
     async def wait_for_listing(self) -> None:
-        """Wait, a bounded time after the handshake, for upstreams without a stored listing; and take over what the
-        person has accepted meanwhile."""
+        """Wait, a bounded time after the handshake, for upstreams without a stored listing."""
         if self.pool.is_expecting_tools and self._patience_until > anyio.current_time():
             self.connected.set()
             await self.pool.wait_settled(self._patience_until - anyio.current_time())
             await self.prepare()
+        await self.take_acceptances()
+
+    async def take_acceptances(self) -> None:
+        """Show the tools that the person has accepted meanwhile, maybe in another process."""
         if self._visible.notice_acceptances():
             self.listings_changed()
             await self.prepare()

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
+from codemode_server.config import load
 from codemode_server.mcp_server.opening import HANDSHAKE_VERSIONS, MODERN_VERSION, FirstLists
-from codemode_server.startup.first_lists import stored
+from codemode_server.startup.first_lists import forget, stored
 from tests.behaviour.product import configuration, office
 
 pytestmark = pytest.mark.slow
@@ -76,7 +77,7 @@ def test_nothing_of_the_mcp_library_the_configuration_and_the_database_is_needed
     """They take most of a start, and Codex goes on without tools that are not there after a second."""
     code = """
 import sys, codemode_server.startup.serve
-from codemode_server.startup.first_lists import stored
+from codemode_server.startup.first_lists import forget, stored
 stored(None)
 print(*sys.modules)"""
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
@@ -136,8 +137,13 @@ def test_the_first_list_is_what_the_last_run_wrote_for_this_configuration(tmp_pa
             lists.append(wire.ask("tools/list")["result"]["tools"])
             wire.ask("tools/call", name="list_dir", arguments={"path": "/servers/slack"})
     assert stored(path) == FirstLists(lists[1])
-    path.write_text(path.read_text() + "# edited")
+    before = path.read_text()
+    path.write_text(before + "# edited")
     assert stored(path) is None
+    path.write_text(before)
+    assert stored(path) is not None, "the control"
+    forget(load(path))
+    assert stored(path) is None, "the person has accepted a changed tool"
 
 
 def test_configuration_and_database_are_read_not_on_the_event_loop(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from codemode_server.domain.definitions import (
 )
 from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
 from codemode_server.features.changed_tools.tool_definitions import is_hidden, kind_of, review_event
+from codemode_server.startup import first_lists
 from codemode_server.startup.stores import state_folder
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
@@ -66,7 +67,7 @@ class WaitingTool:
 
 class StoredTools:
     def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread) -> None:
-        self._settings = loaded.settings
+        self._loaded, self._settings = loaded, loaded.settings
         self._principal = local_principal(loaded.settings)
         texts = ServerTexts(TokenCipher(state_folder(loaded.settings)))
         self._store = SqliteDefinitions(database, thread, texts)
@@ -102,6 +103,7 @@ class StoredTools:
             if it.definition in offered and await self._store.accept(self._principal, it.definition, at=now):
                 self._audit.append(review_event(it.definition, self._principal, now, is_accepted=True))
                 accepted.append(it)
+        await anyio.to_thread.run_sync(first_lists.forget, self._loaded)
         return accepted
 
     def _offered(self, definitions: Iterable[KnownDefinition]) -> Iterator[KnownDefinition]:

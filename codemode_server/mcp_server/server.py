@@ -55,6 +55,7 @@ _SEND_S = 5.0
 """A host that does not read its stream must not keep the others waiting."""
 _ANNOUNCED_AFTER_S = 0.2
 """A server that starts lists in several steps; the host is told once."""
+_TRACE_FIELDS = propagate.get_global_textmap().fields
 Definitions = list[dict[str, Any]]
 Request = ServerRequestContext[Any, Any]
 
@@ -334,20 +335,15 @@ def _without_resources(request: Request) -> Request:
 async def continue_host_trace(ctx: Request, call_next: CallNext) -> HandlerResult:
     """Middleware outside mcp's span, which mcp makes a child of the `traceparent` in `_meta`: the HTTP header takes its
     place where `_meta` has none, and the host's `baggage`, which mcp drops, is carried on."""
-    headers = None if ctx.request is None else ctx.request.headers
-    if not headers and not ctx.meta:
+    before = context = trace_context.get_current()
+    for carrier in (ctx.request.headers if ctx.request is not None else None, ctx.meta):
+        if carrier and not _TRACE_FIELDS.isdisjoint(carrier):
+            with suppress(ValueError, TypeError):  # anyone may have written it
+                context = propagate.extract(carrier, context)
+    if context is before:
         return await call_next(ctx)
-    of_http = _extracted(headers, trace_context.get_current())
-    token = trace_context.attach(_extracted(ctx.meta, of_http))
+    token = trace_context.attach(context)
     try:
         return await call_next(ctx)
     finally:
         trace_context.detach(token)
-
-
-def _extracted(carrier: Mapping[str, Any] | None, before: trace_context.Context) -> trace_context.Context:
-    """The context in a carrier that anyone may have written, on top of another."""
-    try:
-        return propagate.extract(carrier, before) if carrier else before
-    except (ValueError, TypeError):
-        return before

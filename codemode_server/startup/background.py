@@ -23,7 +23,6 @@ logger = logging.getLogger(__name__)
 
 _AFTER_HANDSHAKE_SECONDS = 0.05
 """Delay between the first answer to the host and the start of processes, so that the answer is sent first."""
-_UPKEEP_AFTER_SECONDS = 0.5
 _SAVE_SECONDS, _RETRY_SAVE_SECONDS = 1.0, 30.0
 
 
@@ -51,8 +50,8 @@ class SandboxStart:
 async def run(app: App) -> None:
     """Until cancelled."""
     async with anyio.create_task_group() as tasks:
-        for work in (_start, _save_learned, _keep_bounded):
-            tasks.start_soon(work, app)
+        tasks.start_soon(_start, app)
+        tasks.start_soon(_save_learned, app)
         tasks.start_soon(app.search.keep_indexed)
 
 
@@ -68,6 +67,7 @@ async def _start(app: App) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(product_telemetry.serve_on_loopback, app)
         tasks.start_soon(app.privacy.load)
+        tasks.start_soon(app.stores.upkeep.run)
         await anyio.to_thread.run_sync(_clean_leftovers, app, abandon_on_cancel=True)
         await app.search.stack.keep()
 
@@ -76,12 +76,6 @@ def _clean_leftovers(app: App) -> None:
     is_ending = app.is_ending.is_set
     if count := app.artifacts.clean_leftovers(is_ending) + temporary.sweep(is_ending):
         logger.info("removed %d folders of earlier runs that were killed", count)
-
-
-async def _keep_bounded(app: App) -> None:
-    await app.tools.connected.wait()
-    await anyio.sleep(_UPKEEP_AFTER_SECONDS)
-    await app.stores.upkeep.run()
 
 
 async def _save_learned(app: App) -> None:

@@ -82,12 +82,10 @@ class Exchanges(OwnsTasks):
         if execution is not None and _stands_for_direct_calls(execution):
             exchange = _with_direct_calls(exchange, execution)
         with anyio.CancelScope(shield=True):  # also if the product is ending
-            exchange = await self._with_definitions(exchange)
+            if exchange.turns:
+                exchange = replace(exchange, all_definitions=await self._all_tokens())
             record_exchange(self._thread, exchange)
         return exchange
-
-    async def _with_definitions(self, exchange: Exchange) -> Exchange:
-        return replace(exchange, all_definitions=await self._all_tokens()) if exchange.turns else exchange
 
     async def _all_tokens(self) -> int:
         async with self._counting:

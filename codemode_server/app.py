@@ -91,8 +91,8 @@ class App:
         )
         self.artifacts = ArtifactStore(
             self.state_folder / "kept",
-            session_bytes=lambda: self.config.settings.limits.kept_mb * 2**20,
-            all_bytes=lambda: self.config.settings.state.kept_mb * 2**20,
+            settings.limits.kept_mb * 2**20,
+            settings.state.kept_mb * 2**20,
         )
         self.sandbox_start = SandboxStart(self.config, self.workspace(self.principal))
         self.sandbox = Sandbox(self.sandbox_start.choose)

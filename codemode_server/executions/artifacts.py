@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Owner, Principal
 from codemode_server.processes.file_lock import RunFolder, abandoned
@@ -87,9 +88,9 @@ class ArtifactStore:
 
     folder: Path
     """Where the folders of all runs are."""
-    session_bytes: Callable[[], int]
+    session_bytes: int
     """Maximum bytes per session."""
-    all_bytes: Callable[[], int]
+    all_bytes: int
     clock: Callable[[], float] = time.monotonic
     _stored: dict[str, Stored] = field(default_factory=dict)
     """By name, oldest first."""
@@ -107,10 +108,14 @@ class ArtifactStore:
             self._add(Stored(item, owner, path, self.clock()))
         return item
 
+    def follow(self, settings: Settings) -> None:
+        """Put the limits of edited settings in force."""
+        self.session_bytes, self.all_bytes = settings.limits.kept_mb * 2**20, settings.state.kept_mb * 2**20
+
     @property
     def max_bytes(self) -> int:
         """The maximum size of an item."""
-        return min(self.session_bytes(), self.all_bytes())
+        return min(self.session_bytes, self.all_bytes)
 
     def new_file(self) -> Path:
         """An empty private file for `adopt`. Raises `NotStored` if it can't be written."""
@@ -247,7 +252,7 @@ class ArtifactStore:
 
     def _make_room_in_session(self, owner: Owner, size: int) -> None:
         own = [it for it in self._stored.values() if it.owner == owner]
-        excess = sum(it.item.size for it in own) + size - self.session_bytes()
+        excess = sum(it.item.size for it in own) + size - self.session_bytes
         for oldest in own:
             if excess > 0:
                 self._forget(oldest)
@@ -261,7 +266,7 @@ class ArtifactStore:
             for it in self._stored.values():
                 sizes[it.owner.principal] += it.item.size
                 counts[it.owner.principal] += 1
-            is_large = sizes.total() > self.all_bytes()
+            is_large = sizes.total() > self.all_bytes
             if not is_large and counts.total() <= _MAX_ITEMS:
                 return
             [(largest, _)] = (sizes if is_large else counts).most_common(1)

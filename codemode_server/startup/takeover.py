@@ -82,5 +82,6 @@ async def _follow(app: App, loaded: LoadedSettings) -> None:
     app.learning.follow_config()
     app.usage.follow_config()
     app.stores.follow(settings.state)
+    app.artifacts.follow(settings)
     await app.pool.reconfigure(settings.servers, reasons(loaded))
     app.tools.listings_changed()

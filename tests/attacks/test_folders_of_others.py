@@ -106,8 +106,8 @@ def test_results_are_not_kept_or_removed_through_a_link(tmp_path: Path) -> None:
     (target / "album").mkdir()
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "kept").symlink_to(target)
-    linked = ArtifactStore(tmp_path / "state" / "kept", lambda: 1_000, lambda: 1_000)
-    control = ArtifactStore(tmp_path / "state" / "other", lambda: 1_000, lambda: 1_000)
+    linked = ArtifactStore(tmp_path / "state" / "kept", 1_000, 1_000)
+    control = ArtifactStore(tmp_path / "state" / "other", 1_000, 1_000)
     item, owner = Item("x1", "text", 1), Owner(Principal(PrincipalId("local")), Session("s"))
     assert control.keep(owner, item, b"x") == item
     with pytest.raises(NotStored, match="is a link"):

@@ -23,7 +23,7 @@ def store(
     folder: Path, *, session: int = 1_000, everything: int = 2_500, clock: list[float] | None = None
 ) -> ArtifactStore:
     now = clock or [0.0]
-    return ArtifactStore(folder / "kept", lambda: session, lambda: everything, clock=lambda: now[0])
+    return ArtifactStore(folder / "kept", session, everything, clock=lambda: now[0])
 
 
 def keep(kept: ArtifactStore, owner: Owner, name: str, size: int = 100) -> None:

@@ -54,7 +54,7 @@ def test_bytes_are_what_they_begin_with_whatever_is_said_of_them(
 
 
 def showing(folder: Path, kept_bytes: int = 10**6, **limits: Any) -> tuple[Attachments, list[ShownFile], ArtifactStore]:
-    kept = ArtifactStore(folder / "kept", lambda: kept_bytes, lambda: kept_bytes)
+    kept = ArtifactStore(folder / "kept", kept_bytes, kept_bytes)
     config = LiveConfig(Settings(limits=LimitSettings(**limits)), Redactor([SECRET]))
     calls = ExecutionCalls(ExecutionId("x1"), Caller(ADA.principal, ADA.session, config))
     execution = Execution(calls.execution_id, "", calls.context, Limits(), calls, CallResults(kept))

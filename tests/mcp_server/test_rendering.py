@@ -209,7 +209,7 @@ async def test_a_failed_program_says_which_calls_have_happened_and_with_what(tmp
     ]
 
 
-NO_RESULTS = CallResults(ArtifactStore(Path("nowhere"), lambda: 0, lambda: 0))
+NO_RESULTS = CallResults(ArtifactStore(Path("nowhere"), 0, 0))
 
 
 def execution(reports: list[CallReport]) -> Execution:

@@ -57,10 +57,9 @@ class Records:
         self._folder = folder or state_folder(loaded.settings)
         self.thread = DatabaseThread(self._folder)
         self.database = Database(self._folder)
-        self._sums = Database(self._folder)  # so that a search does not wait for a sum
         cipher = JournalCipher(self._folder)
         self.history = SqliteHistory(self.database)
-        self.savings = SqliteSavings(self._sums)
+        self.savings = SqliteSavings(self.database)
         self._journal = SqliteJournal(self.thread, cipher)
         self.audit = SqliteAudit(self.thread, reader=self.database)
         self.stored_approvals = SqliteApprovals(self.thread, cipher)
@@ -73,7 +72,6 @@ class Records:
     def close(self) -> None:
         self.thread.close()
         self.database.close()
-        self._sums.close()
 
     async def search(self, query: HistoryQuery) -> HistoryPage:
         await self.settle()

@@ -53,7 +53,6 @@ _FLOOR = (
 
 class SqliteHistory:
     def __init__(self, database: Database) -> None:
-        """`database` is used by nothing else."""
         self._database = database
 
     async def search(self, principal: Principal, query: HistoryQuery) -> HistoryPage:

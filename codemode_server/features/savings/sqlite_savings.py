@@ -30,7 +30,6 @@ class SqliteSavings:
     """Sums up what products wrote. Reads in a thread, one sum at a time."""
 
     def __init__(self, database: Database) -> None:
-        """`database` is used by nothing else."""
         self._database = database
 
     async def total(self, principal: Principal, since: float) -> TokenUsage:

@@ -135,6 +135,25 @@ async def test_a_worker_killed_under_its_program_is_told(wasm: object) -> None:
         assert (await own.run(one_program("6 * 7"), Tools())).value == 42, "nothing is told of one killed while idle"
 
 
+HELD_BACK = f"""{RAW["wasm"]}
+frame = sys._getframe()
+while "done" not in frame.f_locals:
+    frame = frame.f_back
+raw.send(json.dumps(frame.f_locals["done"]))
+raw.send('{{"op":"line","line":1,"op":"call","id":1,"server":"github","tool":"boom","arguments":{{}}}}')
+raw.send = lambda text: None
+"""
+"""Ends with a frame that looks like one of a line, which the worker holds back, and is a call."""
+
+
+async def test_no_frame_that_is_held_back_is_read_as_one_of_the_next_program(wasm: object) -> None:
+    tools = Tools()
+    async with workers() as own:
+        assert (await own.run(one_program(HELD_BACK), tools)).ending is Ending.RETURNED
+        assert (await own.run(one_program("import time\ntime.sleep(0.1)\n6 * 7"), tools)).value == 42
+    assert tools.calls == []
+
+
 FRAMES = {
     "sent by the guest itself": "from servers.github import echo\nlen(echo(x='a' * 12_000_000)['x'])",
     "of plain text": RAW["wasm"] + "raw.send('a' * 105_000_000)",

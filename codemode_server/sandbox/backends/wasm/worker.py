@@ -93,6 +93,12 @@ class _Pipe:
                 self._line = ""
             self.write(frame)
 
+    def end(self) -> None:
+        """Signal that the program has ended; nothing of it may reach the host after that, where the next one runs."""
+        with self._writing:
+            self._line = ""
+            self.write("")
+
     def _send_lines(self) -> None:
         while self._has_line.wait():
             time.sleep(_LINE_SECONDS)
@@ -218,7 +224,7 @@ def _run_one(
         run = linker.instantiate(store, code).get_func(store, "run")
         assert run is not None  # noqa: S101 - the component is ours
         run(store)
-        pipe.write("")  # before the memory of the instance is freed, which takes time
+        pipe.end()  # before the memory of the instance is freed, which takes time
     except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
         # A failed allocation that cannot raise MemoryError leads to an arbitrary trap.
         if _DEEP not in str(error) and _memory("RssAnon:") > 0.75 * settings["memory_bytes"]:

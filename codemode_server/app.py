@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 import anyio
@@ -50,6 +50,9 @@ from codemode_server.support import temporary
 from codemode_server.support.allocator import return_large_blocks
 from codemode_server.support.off_loop import switch_threads_often
 
+_MAX_WORKSPACES = 1_000
+"""Principals whose workspaces are not checked anew for each program."""
+
 
 class App:
     """One product: everything between a host and its upstreams. Created by `open`."""
@@ -74,7 +77,7 @@ class App:
         self.learning.load()
         self.stores.delete_plain()
         self.usage = UsageStats(self.stores.uses, self.config)
-        self.workspace = partial(Workspace, self.state_folder)
+        self.workspace = lru_cache(_MAX_WORKSPACES)(partial(Workspace, self.state_folder))
         self.workspace(self.principal).check_usable()
         project_skills = ProjectSkills(Path(settings.state.skills))
         self.skills = SkillLibrary(project_skills, self.state_folder, self.config)

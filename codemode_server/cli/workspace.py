@@ -147,7 +147,7 @@ def _old(workspace: Path, days: float) -> Iterator[Entry]:
     """By ctime, which no program can set; a folder's as it was before anything in it was removed."""
     until = time.time() - days * _DAY_SECONDS
     for entry in walk(workspace):
-        is_ours = entry.depth == 0 and entry.name in FOLDERS and entry.is_folder  # every workspace has them
+        is_ours = entry.above is None and entry.name in FOLDERS and entry.is_folder  # every workspace has them
         if not is_ours and (not days or entry.status.st_ctime < until):
             yield entry
 

@@ -94,6 +94,9 @@ class ArtifactStore:
     clock: Callable[[], float] = time.monotonic
     _stored: dict[str, Stored] = field(default_factory=dict)
     """By name, oldest first."""
+    _bytes: Counter[Owner | Principal] = field(default_factory=Counter)
+    """Of each session, and of each principal."""
+    _counts: Counter[Principal] = field(default_factory=Counter)
     _own: RunFolder | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -181,6 +184,17 @@ class ArtifactStore:
         if (earlier := self._stored.get(stored.item.name)) is not None:
             self._forget(earlier)
         self._stored[stored.item.name] = stored
+        self._count(stored, 1)
+
+    def _count(self, stored: Stored, change: int) -> None:
+        owner, size = stored.owner, stored.item.size * change
+        self._bytes[owner] += size
+        self._bytes[owner.principal] += size
+        self._counts[owner.principal] += change
+        if self._bytes[owner] == 0:
+            del self._bytes[owner]
+        if self._counts[owner.principal] == 0:
+            del self._bytes[owner.principal], self._counts[owner.principal]
 
     def has(self, owner: Owner, name: str) -> bool:
         """True if the owner has an item of that name."""
@@ -223,7 +237,7 @@ class ArtifactStore:
     def close(self) -> None:
         """Remove everything."""
         with self._guard:
-            self._stored = {}
+            self._stored, self._bytes, self._counts = {}, Counter(), Counter()
             if self._own is not None:
                 self._own.remove()
             self._own = None
@@ -245,35 +259,26 @@ class ArtifactStore:
         return f"; the last: {', '.join(names)}" if names else ""
 
     def _make_room(self, owner: Owner, size: int) -> None:
-        """Make room for so many bytes, first within the session, then among all principals."""
+        """Make room for so many bytes, first within the session, then among all principals: there from the one that has
+        the most, so that none can displace what others have stored. The oldest go first."""
         self._drop_old()
-        self._make_room_in_session(owner, size)
-        self._make_room_among_principals(owner.principal, size)
-
-    def _make_room_in_session(self, owner: Owner, size: int) -> None:
-        own = [it for it in self._stored.values() if it.owner == owner]
-        excess = sum(it.item.size for it in own) + size - self.session_bytes
-        for oldest in own:
-            if excess > 0:
-                self._forget(oldest)
-                excess -= oldest.item.size
-
-    def _make_room_among_principals(self, principal: Principal, size: int) -> None:
-        """Remove what is over the limit from the principal that has the most, oldest first, so that none can displace
-        what others have stored."""
+        while self._bytes[owner] + size > self.session_bytes and self._forget_oldest(owner):
+            pass
         while True:
-            sizes, counts = Counter({principal: size}), Counter({principal: 1})
-            for it in self._stored.values():
-                sizes[it.owner.principal] += it.item.size
-                counts[it.owner.principal] += 1
+            sizes = Counter({it: self._bytes[it] for it in self._counts})
+            sizes[owner.principal] += size
             is_large = sizes.total() > self.all_bytes
-            if not is_large and counts.total() <= _MAX_ITEMS:
+            if not is_large and self._counts.total() < _MAX_ITEMS:
                 return
-            [(largest, _)] = (sizes if is_large else counts).most_common(1)
-            victim = next((it for it in self._stored.values() if it.owner.principal == largest), None)
-            if victim is None:  # only what is to be stored
+            [(largest, _)] = (sizes if is_large else self._counts + Counter({owner.principal: 1})).most_common(1)
+            if not self._forget_oldest(largest):  # only what is to be stored
                 return
-            self._forget(victim)
+
+    def _forget_oldest(self, of: Owner | Principal) -> bool:
+        oldest = next((it for it in self._stored.values() if of in (it.owner, it.owner.principal)), None)
+        if oldest is not None:
+            self._forget(oldest)
+        return oldest is not None
 
     def _drop_old(self) -> None:
         until = self.clock() - _PASSING_SECONDS
@@ -283,6 +288,7 @@ class ArtifactStore:
 
     def _forget(self, stored: Stored) -> None:
         del self._stored[stored.item.name]
+        self._count(stored, -1)
         with contextlib.suppress(OSError):
             stored.path.unlink(missing_ok=True)
 

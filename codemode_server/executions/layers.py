@@ -6,7 +6,7 @@ not wrapped calls: a program wakes up its task for each frame, and each nested c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from codemode_server.executions.execution import Execution
@@ -76,5 +76,5 @@ class ExecutionLayers:
             await it.after(execution)
 
 
-def _passed(layers: Iterable[ExecutionLayer], execution: Execution) -> Iterator[ExecutionLayer]:
-    return (it for it in layers if it.is_for(execution))
+def _passed(layers: Sequence[ExecutionLayer], execution: Execution) -> list[ExecutionLayer]:
+    return [it for it in layers if it.is_for(execution)]

@@ -46,20 +46,30 @@ class Workspace:
     def __init__(self, state_folder: Path, principal: Principal) -> None:
         self._state_folder, self._name = state_folder, principal.principal_id
         self.path = state_folder / "workspaces" / self._name
+        self._checked: tuple[int, ...] = ()
+        """What the folder was when it was checked; while it is the same, nobody else could exchange what is above."""
 
     def make(self) -> Path:
         """Create it; gives its path. Raises `NotPrivate` if another user could have made it, or a link in its place;
         `OSError` if it can't be made."""
-        state_folder = private_folder(self._state_folder, "state.dir in upstream.yaml", is_readable=True)
-        private_subfolder(state_folder, "workspaces", self._name)
+        if not self._checked or self._checked != self._identity():
+            state_folder = private_folder(self._state_folder, "state.dir in upstream.yaml", is_readable=True)
+            private_subfolder(state_folder, "workspaces", self._name)
+            self._checked = self._identity()
         for name in FOLDERS:
             with suppress(OSError):  # a program may have put anything in its place, which is then left alone
                 (self.path / name).mkdir(mode=0o700)
         return self.path
 
+    def _identity(self) -> tuple[int, ...]:
+        with suppress(OSError):
+            status = self.path.lstat()
+            return status.st_dev, status.st_ino, status.st_uid, status.st_mode
+        return ()
+
     def is_complete(self) -> bool:
         """True if it exists with its folders, or with something else in their places."""
-        return all(os.path.lexists(self.path / name) for name in FOLDERS)
+        return all(map(os.path.lexists, map(self.path.joinpath, FOLDERS)))
 
     def open_folder(self, name: str) -> int:
         """A descriptor of one of its folders, which is made if it is missing. No link is followed. Raises `OSError`,
@@ -144,7 +154,7 @@ class Workspace:
         """Open by walking down folder by folder, refusing links on the way."""
         if sys.platform == "win32":
             raise MetaToolError(_NOT_ON_WINDOWS)
-        if any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
+        if not {"", ".", ".."}.isdisjoint(parts) or not {"/", "\0"}.isdisjoint("".join(parts)):
             raise MetaToolError(f"{_shown(parts)} is no path in the workspace")
         descriptor, is_last = -1, False
         last_flags = FOLDER_FLAGS if is_folder else os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -164,7 +165,7 @@ class DatabaseThread:
 
 
 def _transact(requests: Sequence[_Request[Any]], connection: sqlite3.Connection) -> None:
-    if any(request.is_durable for request in requests):
+    if any(map(attrgetter("is_durable"), requests)):
         connection.execute("PRAGMA synchronous = FULL")
     try:
         with transaction(connection):

@@ -13,6 +13,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from codemode_server.calls.audit import AuditEvent, AuditEventKind, AuditRow
@@ -54,13 +55,13 @@ class SqliteAudit:
     def append(self, event: AuditEvent) -> None:
         """Queue the event and return at once; it is written in this order. A failure to write it is logged."""
         values = values_of(event)
-        self._thread.post(lambda connection: append_values(connection, values), "an event of the audit is lost")
+        self._thread.post(partial(append_values, values=values), "an event of the audit is lost")
         self._on_written(size_of(values))
 
     async def record(self, event: AuditEvent) -> None:
         """As `append`, for what must not happen unrecorded: returns once it is stored, or raises as `rows`."""
         values = values_of(event)
-        await self._run(lambda connection: append_values(connection, values))
+        await self._run(partial(append_values, values=values))
         self._on_written(size_of(values))
 
     async def rows(

@@ -76,7 +76,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """`text` with a mask in place of each secret; the same object if there is none."""
-        spans = self._spans(text)
+        spans = self._spans(text) if self._longest else None
         return with_spans_replaced(text, spans) if spans else text
 
     def visible(self, text: str) -> str:
@@ -87,6 +87,8 @@ class Redactor:
 
     def head(self, text: str, limit: int) -> str:
         """The first `limit` characters of `text`, masked, in time that does not depend on the rest."""
+        if not self._longest:
+            return text[:limit]
         return with_spans_replaced(text, self._spans(text[: limit + self._longest]), limit)
 
     def tail_bytes(self, limit: int) -> int:

@@ -192,7 +192,11 @@ class Findings:
         if self.names.star_of_others or self.names.is_dynamic:
             return
         annotations = {
-            inner for node in self.reading.nodes for annotation in _annotations(node) for inner in ast.walk(annotation)
+            inner
+            for node in self.reading.nodes
+            for name in ("annotation", "returns")
+            if isinstance(annotation := getattr(node, name, None), ast.AST)
+            for inner in ast.walk(annotation)
         }
         undefined: dict[str, ast.Name] = {}
         for node in self.reading.nodes:
@@ -223,12 +227,6 @@ class Findings:
             return f"; write: {wanted}"
         meant = similar_name(name, [known for known in self.names.bound if known])
         return f"; did you mean {meant!r}?" if meant else ""
-
-
-def _annotations(node: ast.AST) -> Iterator[ast.AST]:
-    for name in ("annotation", "returns"):
-        if isinstance(found := getattr(node, name, None), ast.AST):
-            yield found
 
 
 _MAX_MESSAGE = 300

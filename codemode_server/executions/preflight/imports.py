@@ -39,9 +39,12 @@ def imported_tools(reading: Reading) -> tuple[str, ...]:
     """The modules of servers and tools that a program imports by their names, such as `servers.github`."""
     found: dict[str, None] = {}
     for node in reading.nodes:
-        paths = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+        if isinstance(node, ast.Import):
+            paths = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             paths = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
         for root, server, *tool in (path.split(".") for path in paths if path.count(".") in (1, 2)):
             if root == "servers":
                 found |= dict.fromkeys([f"servers.{server}", *(f"servers.{server}.{name}" for name in tool)])

@@ -57,6 +57,19 @@ class Unknown:
     """The result that there can't be."""
 
 
+_BINDING_NOTHING = (
+    ast.expr_context,
+    ast.operator,
+    ast.Constant,
+    ast.Call,
+    ast.Attribute,
+    ast.BinOp,
+    ast.Expr,
+    ast.Module,
+)
+"""The kinds of most nodes; others may bind names."""
+
+
 class Names:
     """The names of one program."""
 
@@ -68,6 +81,8 @@ class Names:
         self.bound: dict[str, list[Target | None]] = {}
         self.imports_tools = False
         for node in reading.nodes:
+            if isinstance(node, _BINDING_NOTHING):
+                continue
             for name, target in self._bindings(node):
                 self.bound.setdefault(name, []).append(target)
         used = {node.id for node in reading.nodes if isinstance(node, ast.Name)} | self.bound.keys()

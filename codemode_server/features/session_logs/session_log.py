@@ -59,16 +59,17 @@ class LogFiles:
         self._max_bytes = int(workspace_mb * 2**20)
         self._days = days
 
-    def write(self, name: str, content: bytes, *, is_first: bool) -> None:
-        """Write a log; `is_first` of its session, old ones are removed before. Raises `OSError`, `NotPrivate` if it
-        can't be written; the old one stays."""
+    def write(self, name: str, content: bytes, *, is_first: bool, has_room: bool = False) -> None:
+        """Write a log; `is_first` of its session, old ones are removed before. If it `has_room`, the workspace is not
+        measured. Raises `OSError`, `NotPrivate` if it can't be written; the old one stays."""
         if sys.platform == "win32":  # no program has files there
             return
         folder = self._workspace.open_folder(SESSIONS)
         try:
             if is_first:
                 self._remove_old(folder, len(content))
-            if used_bytes(self._workspace.path, enough=self._max_bytes) + len(content) > self._max_bytes:
+            limit = self._max_bytes - len(content)
+            if not has_room and used_bytes(self._workspace.path, enough=limit) > limit:
                 raise OSError("the workspace is full (limits.workspace_mb)")
             unfinished = f".{secrets.token_hex(8)}.unfinished"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -123,6 +124,8 @@ MAX_TASKS = 100
 """Tasks of one log; of a longer session, the newest."""
 _MAX_CODE_CHARACTERS, _MAX_VALUE_CHARACTERS = 8_000, 2_000
 _MAX_LOG_CHARACTERS = 256 * 1024
+_MEASURED_AFTER_BYTES = 32 * 1024
+"""Growth of a log after which it is measured again whether the workspace has room for it."""
 _MAX_LOGS = 100
 """Sessions whose tasks are held in memory; the log of one that is idle for longer begins anew."""
 _FLUSH_SECONDS = 2.0
@@ -149,15 +152,23 @@ class _Log:
     version: int = 0
     writing: anyio.Lock = field(default_factory=anyio.Lock)
     written: int = 0
+    size: int = 0
+    running: set[str] = field(default_factory=set)
+    """The ids of the tasks that have not ended."""
+    room: int = 0
+    """Bytes that it may have before the workspace is measured again."""
 
     def put(self, task: Task) -> None:
-        self.tasks[task["task_id"]] = task
-        size = sum(map(_size, self.tasks.values()))
-        while len(self.tasks) > MAX_TASKS or (size > _MAX_LOG_CHARACTERS and len(self.tasks) > 1):
-            size -= _size(self.tasks.popitem(last=False)[1])
+        name = task["task_id"]
+        self.size += _size(task) - _size(self.tasks.get(name, {}))
+        self.tasks[name] = task
+        while len(self.tasks) > MAX_TASKS or (self.size > _MAX_LOG_CHARACTERS and len(self.tasks) > 1):
+            oldest, left_out = self.tasks.popitem(last=False)
+            self.size -= _size(left_out)
+            self.running.discard(oldest)
             self.left_out += 1
-        is_running = any(it["status"] == "running" for it in self.tasks.values())
-        self.ended_at = None if is_running else time.time()
+        (self.running.add if task["status"] == "running" else self.running.discard)(name)
+        self.ended_at = None if self.running else time.time()
         self.version += 1
 
 
@@ -239,7 +250,11 @@ class SessionLogs(OwnsTasks, ExecutionLayer):
                 head["state_files"] = files.state_files()
                 head["checkpoint"] = redactor.value(files.checkpoint())
                 text = json.dumps(head, ensure_ascii=False, indent=1)
-                files.write(f"{log.name}.json", text.encode("utf-8", "replace"), is_first=log.written == 0)
+                content = text.encode("utf-8", "replace")
+                room, log.room = log.room, 0
+                has_room = len(content) <= room
+                files.write(f"{log.name}.json", content, is_first=log.written == 0, has_room=has_room)
+                log.room = room if has_room else len(content) + _MEASURED_AFTER_BYTES
 
             try:
                 await anyio.to_thread.run_sync(write, abandon_on_cancel=True, limiter=self._threads)

@@ -45,12 +45,13 @@ class PendingInput:
     def __init__(self, features: frozenset[Feature] = frozenset()) -> None:
         self.features = features
         self._waiting: dict[str, _Pending] = {}
-        self._has_come = ChangeSignal()
+        self.changed = ChangeSignal()
+        """Notified when a request comes."""
 
     async def ask(self, request: InputRequest) -> dict[str, Any]:
         key, pending = secrets.token_hex(8), _Pending(request)
         self._waiting[key] = pending
-        self._has_come.notify()
+        self.changed.notify()
         try:
             await pending.is_settled.wait()
         finally:
@@ -61,11 +62,6 @@ class PendingInput:
     def waiting(self) -> Mapping[str, InputRequest]:
         """The requests without an answer, by their keys."""
         return {key: pending.request for key, pending in self._waiting.items() if not pending.is_settled.is_set()}
-
-    async def wait_for_request(self) -> None:
-        """Wait until there is a request without an answer."""
-        while not self.waiting:
-            await self._has_come.wait()
 
     def settle(self, key: str, answer: dict[str, Any]) -> None:
         """Pass on the host's answer; one to a request that is gone is dropped."""
@@ -173,7 +169,8 @@ class Execution:
     """Seconds since 1970."""
     done: anyio.Event = field(default_factory=anyio.Event)
     changed: ChangeSignal = field(default_factory=ChangeSignal)
-    """Notified when a call begins or ceases to wait for a person, and at the end."""
+    """Notified when a call begins or ceases to wait for a person, when there is a request for its host, and at the
+    end."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     owner: Owner = field(init=False)
     session: Session = field(init=False)
@@ -184,6 +181,8 @@ class Execution:
 
     def __post_init__(self) -> None:
         self.owner, self.session = self.context.owner, self.context.session
+        if self.pending_input is not None:
+            self.changed = self.pending_input.changed
         self.is_dry_run = self.calls.captured is not None
         self.is_replay = self.calls.resumed is not None and self.calls.resumed.is_closed
 

@@ -7,6 +7,7 @@ the journal when it is resumed.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from enum import StrEnum
@@ -16,7 +17,7 @@ import anyio
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
-from codemode_server.executions.execution import Execution, PendingInput
+from codemode_server.executions.execution import Execution
 
 
 class WaitEnd(StrEnum):
@@ -30,28 +31,15 @@ class WaitEnd(StrEnum):
 async def wait_with_host(execution: Execution, answer_seconds: float) -> WaitEnd:
     """Wait until a live execution is settled, has a request for its host, or waits for a person while the host has
     waited for `answer_seconds`."""
-    until = anyio.current_time() + answer_seconds
-    async with anyio.create_task_group() as tasks:
-
-        async def wait_suspended() -> None:
-            await anyio.sleep_until(until)
-            while not execution.awaited and not execution.done.is_set():
-                await execution.changed.wait()
-            tasks.cancel_scope.cancel()
-
-        async def wait_for_request(pending: PendingInput) -> None:
-            await pending.wait_for_request()
-            tasks.cancel_scope.cancel()
-
-        tasks.start_soon(wait_suspended)
-        if execution.pending_input is not None:
-            tasks.start_soon(wait_for_request, execution.pending_input)
-        await execution.done.wait()
-        tasks.cancel_scope.cancel()
-    if execution.done.is_set():
-        return WaitEnd.ENDED
-    has_request = execution.pending_input is not None and bool(execution.pending_input.waiting)
-    return WaitEnd.INPUT if has_request else WaitEnd.SUSPENDED
+    until, pending = anyio.current_time() + answer_seconds, execution.pending_input
+    while not execution.done.is_set():
+        if pending is not None and pending.waiting:
+            return WaitEnd.INPUT
+        if execution.awaited and anyio.current_time() >= until:
+            return WaitEnd.SUSPENDED
+        with anyio.CancelScope(deadline=until if execution.awaited else math.inf):
+            await execution.changed.wait()
+    return WaitEnd.ENDED
 
 
 async def host_returns(execution: Execution, input_seconds: float) -> bool:

@@ -55,8 +55,9 @@ class SqliteAudit:
     def append(self, event: AuditEvent) -> None:
         """Queue the event and return at once; it is written in this order. A failure to write it is logged."""
         values = values_of(event)
-        self._thread.post(partial(append_values, values=values), "an event of the audit is lost")
-        self._on_written(size_of(values))
+        size = size_of(values)
+        self._thread.post(partial(append_values, values=values, size=size), "an event of the audit is lost")
+        self._on_written(size)
 
     async def record(self, event: AuditEvent) -> None:
         """As `append`, for what must not happen unrecorded: returns once it is stored, or raises as `rows`."""
@@ -148,11 +149,11 @@ class SqliteAudit:
             raise AuditUnavailable(str(error)) from error
 
 
-def append_values(connection: sqlite3.Connection, values: Sequence[Any]) -> None:
+def append_values(connection: sqlite3.Connection, values: Sequence[Any], size: int = 0) -> None:
     """Append an event by its `values_of`, in a transaction of the caller that has locked the file."""
     number, before = head_of(connection) or last_of(connection)
     head = number + 1, digest_of(before, values)
-    connection.execute(_INSERT, (head[0], *values, head[1], size_of(values)))
+    connection.execute(_INSERT, (head[0], *values, head[1], size or size_of(values)))
     connection.execute("UPDATE audit_head SET number = ?, digest = ?", head)
 
 

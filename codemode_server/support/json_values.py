@@ -83,8 +83,14 @@ def with_texts_mapped(value: JsonValue, change: Callable[[str], str]) -> JsonVal
 
 def joined_texts(value: JsonValue) -> Iterator[str]:
     """The strings, keys and numbers of a value, many to a text, for searches of which each costs something."""
-    texts, size = list[str](), 0
-    for item in values_in(value, with_keys=True):
+    texts, size, waiting = list[str](), 0, [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            waiting += item.values()
+            waiting += item
+        elif isinstance(item, list):
+            waiting += item
         if type(item) not in (str, int, float):
             continue
         texts.append(str(item))

@@ -16,6 +16,7 @@ import anyio
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable, LimitExceeded, SandboxFailed
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.layers import ExecutionLayers
@@ -30,6 +31,7 @@ _STORE_SECONDS = 5.0
 """How long the results of a cancelled program may take to be stored."""
 _AFTER_ANSWER_SECONDS = 0.02
 """How long the answer to the host has to be sent before what can wait for it is done."""
+_INTERNAL_ERROR = SandboxFailed("internal error; the log has the details")
 _STATUS = {
     Ending.RETURNED: ExecutionStatus.SUCCEEDED,
     Ending.RAISED: ExecutionStatus.FAILED,
@@ -58,6 +60,8 @@ class ExecutionRunner:
     recorder: ExecutionRecorder
     config: LiveConfig
     turns: Turns = field(default_factory=Turns)
+    _answered: dict[Owner, list[Execution]] = field(default_factory=dict)
+    """Those for which what comes after the answer is still to be done."""
 
     async def run(self, execution: Execution) -> None:
         """One execution from its turn to what is done after its host has the answer. Only the end of the product is
@@ -71,6 +75,8 @@ class ExecutionRunner:
                 async with self.turns.turn(execution.owner, self.config.settings.limits, execution.wait_in_queue):
                     execution.status = ExecutionStatus.RUNNING
                     try:
+                        if execution.owner in self._answered:
+                            await self._catch_up(execution.owner)
                         blocked = await runs.prepare(execution)
                         await self.recorder.begin(execution)
                         execution.outcome = blocked or await runs.run(execution)
@@ -90,7 +96,7 @@ class ExecutionRunner:
             raise
         except Exception:  # an internal error ends this execution, not the others
             logger.exception("execution %s failed on our side", execution.execution_id)
-            execution.status, execution.outcome = _not_run(SandboxFailed("internal error; the log has the details"))
+            execution.status, execution.outcome = _not_run(_INTERNAL_ERROR)
         finally:
             execution.milliseconds = (time.perf_counter() - started) * 1e3
             with anyio.CancelScope(shield=True):
@@ -98,13 +104,26 @@ class ExecutionRunner:
                     await self.recorder.end(execution)
                 except JournalUnavailable as unavailable:
                     execution.status, execution.outcome = _not_run(unavailable)
-                await layers.aclose()
+                try:
+                    await layers.aclose()
+                except Exception:  # as above
+                    logger.exception("execution %s failed on our side", execution.execution_id)
+                    execution.status, execution.outcome = _not_run(_INTERNAL_ERROR)
                 await execution.results.drop()
             execution.done.set()
             execution.changed.notify()
+            self._answered.setdefault(execution.owner, []).append(execution)
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(_AFTER_ANSWER_SECONDS)
+                await self._catch_up(execution.owner)
+
+    async def _catch_up(self, owner: Owner) -> None:
+        """Do what comes after the answers of a session, which its next program may depend on."""
+        for execution in self._answered.pop(owner, ()):
+            try:
                 await self.layers.after(execution)
+            except Exception:
+                logger.exception("what follows execution %s failed", execution.execution_id)
 
     def note_status(self, execution: Execution) -> None:
         """Others may run while an execution waits for a person."""

@@ -54,10 +54,13 @@ def executions(app: App) -> ExecutionService:
             FollowedPrograms(app.sources, app.workspace),
             # It sees the plan of a dry run, and results as people read them.
             GuardedPrograms(app.guardrails),
+            # Anywhere: it only says what is done with files that the program shows.
             SearchedFiles(),
+            # Within guardrails, which may replace the outcome but not these remarks.
             RerunRemarks(),
             # Innermost: only the run itself sees the copy of a workspace.
             DryRuns(app.stores.journal, app.workspace),
+            # Anywhere: it counts after the answer.
             CountedUse(app.usage),
         ]
     )

@@ -53,11 +53,12 @@ def is_nested_deeper(value: Any, most: int) -> bool:
 
 
 def values_in(value: JsonValue, *, with_keys: bool = False, most: float = math.inf) -> list[JsonValue]:
-    """A JSON value and all values within it, in no order that means something; not all, once there are `most`."""
+    """A JSON value and all values within it, in no order that means something; `most` and one more of them, if there
+    are more than `most`."""
     values = [value]
     for inner in values:  # which grows meanwhile
         if len(values) > most:
-            break
+            return values[: int(most) + 1]
         if isinstance(inner, dict):
             values += inner.values()
             if with_keys:

@@ -27,7 +27,7 @@ test-all: setup
 ## The tests in real microVMs, emulated where this machine has no virtualization.
 VMTESTS ?= tests/sandbox tests/microvm
 vmtest: setup
-	@CODEMODE_VM_TRIES=6 CODEMODE_VM_SILENCE_S=500 scripts/vm/run -- $(BIN)/python -m pytest -v \
+	@CODEMODE_VM_MACHINES=2 CODEMODE_VM_TRIES=6 CODEMODE_VM_SILENCE_S=500 scripts/vm/run -- $(BIN)/python -m pytest -v \
 		-p scripts.vm.no_skips -p scripts.vm.resuming -p no:cacheprovider -p no:xdist --timeout 400 \
 		-m "microvm and not portable" $(VMTESTS)
 

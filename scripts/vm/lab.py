@@ -10,8 +10,9 @@ attributes. Standard input is empty. In the emulated machine all that CMD writes
 Set from outside: CODEMODE_VM_CACHE (~/.cache/codemode-vm), CODEMODE_VM_TIMEOUT_S (1500; the whole run, not what is
 prepared first), CODEMODE_VM_OUT, CODEMODE_VM_EMULATE=1 to emulate where it isn't needed, CODEMODE_VM_TRIES (1), how
 often CMD is run anew when an emulated machine dies under it; CODEMODE_VM_SILENCE_S, after which of saying nothing it is
-taken for dead (never). Exit status 75: no machine could be had; 124: the time was
-up; 70: the machine ended before CMD did.
+taken for dead (never); CODEMODE_VM_MACHINES (1), in how many emulated machines CMD runs at once, each with `1/2` or
+`2/2` as CODEMODE_VM_PART, for its part of the work. Exit status 75: no machine could be had; 124: the time was up; 70:
+the machine ended before CMD did; of several machines, that of the first which failed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -71,6 +73,9 @@ def run(command: list[str]) -> int:
     if "CODEMODE_VM" in os.environ:  # this is such a machine
         return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
     missing = _missing_hardware()
+    count = int(os.environ.get("CODEMODE_VM_MACHINES") or 1)
+    if missing and count > 1:
+        return _side_by_side(count, command)
     cache = parts.cache_folder()
     with parts.locked(cache):
         archives = images.folder(cache)
@@ -115,6 +120,40 @@ def _in_emulated(machine: emulated.Machine, command: list[str], environment: dic
             return status
         parts.say(f"the command is given another machine ({number + 1} of {tries})")
     return emulated.ENDED
+
+
+def _side_by_side(count: int, command: list[str]) -> int:
+    """Run it in several machines at once, in a process each; what they say has their number before it."""
+    line = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-P", "-m", "scripts.vm.lab", "run", "--", *command]
+    numbers = range(1, count + 1)
+    processes = [
+        subprocess.Popen(
+            line,
+            env={**os.environ, "CODEMODE_VM_MACHINES": "1", "CODEMODE_VM_PART": f"{number}/{count}"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        for number in numbers
+    ]
+    copies = [threading.Thread(target=_copy, args=it, daemon=True) for it in zip(numbers, processes, strict=True)]
+    try:
+        for copy in copies:
+            copy.start()
+        statuses = [process.wait() for process in processes]
+        for copy in copies:
+            copy.join(10)
+    finally:
+        for process in processes:
+            process.terminate()
+    parts.say(f"the machines ended with {statuses}")
+    return next((status for status in statuses if status), 0)
+
+
+def _copy(number: int, process: subprocess.Popen[bytes]) -> None:
+    assert process.stdout
+    for line in process.stdout:
+        os.write(sys.stdout.fileno(), b"%d| %s" % (number, line))
 
 
 def _missing_hardware() -> str | None:

@@ -16,6 +16,7 @@ import pytest
 
 from scripts.vm.emulated import ENDED
 
+IS_EMULATED = os.environ.get("CODEMODE_VM") == "emulated"
 MOST_STALLS = 2
 """After so many a test has failed by itself."""
 STALL = re.compile(r"a microVM of '\S+' did not come up within \d+ seconds|selected msb runtime does not support \w")
@@ -61,12 +62,18 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 _called: set[str] = set()
 
 
+def pytest_exception_interact(node: pytest.Item | pytest.Collector, report: pytest.TestReport) -> None:
+    """Without the sandbox that they share, all tests that are left would fail like this one."""
+    if IS_EMULATED and report.when == "setup" and STALL.search(report.longreprtext):
+        node.session.shouldstop = "the emulated machine is too slow to set up a test"
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Where every failure is a stall of the emulated machine, it is the machine that failed."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     failures = [*reporter.stats.get("failed", ()), *reporter.stats.get("error", ())] if reporter else []
     stalls = {it.nodeid for it in failures if STALL.search(it.longreprtext)}
-    if os.environ.get("CODEMODE_VM") == "emulated" and session.exitstatus == pytest.ExitCode.TESTS_FAILED:
+    if IS_EMULATED and stalls:
         before = _noted("stalled")
         for test in stalls:
             _note("stalled", test)

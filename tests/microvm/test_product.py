@@ -123,7 +123,7 @@ async def test_where_a_microvm_is_required_and_none_boots_nothing_runs(tmp_path:
 
 async def test_each_principal_has_a_machine_with_its_own_workspace(tmp_path: Path) -> None:
     look = "import os\nos.listdir('/workspace')"
-    sandbox = {"require": "microvm", "image": os.environ["CODEMODE_VM_IMAGE"]}
+    sandbox = {"require": "microvm", "image": os.environ["CODEMODE_VM_IMAGE"], "warm": 0}
     config = configuration(tmp_path, {}, sandbox=sandbox, limits=SLOW)
     found = {}
     async with App.open(load(config)) as app:

@@ -35,15 +35,12 @@ _MAX_DESCRIBED = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One stored artifact."""
-
     name: str
     """`x7f3a9c21b04` for the value of that execution; its other items have a second part: `…/stdout`, `…/1`."""
     kind: Kind
     size: int
     mime_type: str = "application/json"
     title: str | None = None
-    """The name of a shown file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +54,6 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An item with its owner and its file."""
-
     item: Item
     owner: Owner
     path: Path
@@ -89,7 +84,6 @@ class ArtifactStore:
     folder: Path
     """Where the folders of all runs are."""
     session_bytes: int
-    """Maximum bytes per session."""
     all_bytes: int
     clock: Callable[[], float] = time.monotonic
     _stored: dict[str, Stored] = field(default_factory=dict)
@@ -117,7 +111,6 @@ class ArtifactStore:
 
     @property
     def max_bytes(self) -> int:
-        """The maximum size of an item."""
         return min(self.session_bytes, self.all_bytes)
 
     def new_file(self) -> Path:
@@ -197,7 +190,6 @@ class ArtifactStore:
             del self._bytes[owner.principal], self._counts[owner.principal]
 
     def has(self, owner: Owner, name: str) -> bool:
-        """True if the owner has an item of that name."""
         with self._guard:
             found = self._stored.get(name)
             return found is not None and owner.may_read(found.owner)
@@ -235,7 +227,6 @@ class ArtifactStore:
         return count
 
     def close(self) -> None:
-        """Remove everything."""
         with self._guard:
             self._stored, self._bytes, self._counts = {}, Counter(), Counter()
             if self._own is not None:

@@ -31,8 +31,6 @@ _Kind = Literal["image", "audio", "text", "blob"]
 
 @dataclass(frozen=True, slots=True)
 class ShownFile:
-    """One file that was shown."""
-
     number: int
     kind: _Kind
     mime_type: str

@@ -31,7 +31,6 @@ class CallResults:
     store: ArtifactStore
     _held: dict[int, Reply] = field(default_factory=dict)
     _held_bytes: int = 0
-    """Estimated bytes of memory."""
     _total_bytes: int = 0
     """Bytes of all results as JSON."""
     _written: dict[int, Part] = field(default_factory=dict)

@@ -71,8 +71,6 @@ class PendingInput:
 
 
 class Phase(StrEnum):
-    """Phase of an execution."""
-
     ACCEPTED = "accepted"
     QUEUED = "queued"  # waits until fewer than `limits.programs` run
     PREPARING = "preparing"  # the sandbox backend is not ready yet
@@ -106,27 +104,22 @@ class Execution:
     calls: ExecutionCalls
     results: CallResults
     direct_call: DirectCall | None = None
-    """None for a program."""
     description: str = ""
     """The model's description of the program; empty if it gives none."""
     repeat: Repeat = field(default_factory=Repeat.new)
-    """The seed of the program's randomness."""
     imported: dict[str, str] = field(default_factory=dict)
     """The texts of the skills that it imported, by their files: `skills/triage.py`."""
     own: dict[type, Any] = field(default_factory=dict)
-    """State of layers."""
     is_recorded: bool = False
     """True if the journal was asked to record its start."""
     status: ExecutionStatus = ExecutionStatus.QUEUED
     phase: Phase = Phase.ACCEPTED
     queue: QueuePlace = field(default_factory=lambda: QueuePlace(1, 1, 0))
-    """Updated while it is queued."""
     begun: anyio.Event = field(default_factory=anyio.Event)
     """Set when a sandbox begins to run it."""
     workspace: Path | None = None
     """The folder that it sees as /workspace, if not that of its principal."""
     checked: Checked = field(default_factory=Checked)
-    """Result of the static check."""
     outcome: Outcome = field(default_factory=lambda: Outcome(Ending.DIED))
     level: IsolationLevel | None = None
     """None if it never ran in a sandbox."""
@@ -149,15 +142,11 @@ class Execution:
     is_suspended: bool = False
     """True if others run in its place."""
     is_detached: bool = False
-    """True if it continues without a host."""
     is_given_up: bool = False
     """True if it was ended because it was suspended for too long; it can be resumed."""
     is_rerun: bool = False
-    """True if its program ran before."""
     applies: ExecutionId | None = None
-    """The dry run whose plan it carries out."""
     plan: PlanReport | None = None
-    """Plan of a dry run, once it has ended."""
     resumed: anyio.Event = field(default_factory=anyio.Event)
     """Set when the host repeats the call that was answered with input requests."""
     recorded_code: str | None = None
@@ -192,11 +181,9 @@ class Execution:
         return self.calls.host if isinstance(self.calls.host, PendingInput) else None
 
     def wait_in_queue(self, place: QueuePlace) -> None:
-        """It waits for its turn, at this place."""
         self.phase, self.queue = Phase.QUEUED, place
 
     def record(self) -> ExecutionRecord:
-        """Its record as of now."""
         return ExecutionRecord(
             self.execution_id,
             self.context.principal,
@@ -222,5 +209,4 @@ def limits_of(settings: LimitSettings, timeout_s: float | None) -> Limits:
 
 
 def new_id() -> ExecutionId:
-    """The id of an execution that begins."""
     return ExecutionId("x" + secrets.token_hex(6))

@@ -45,8 +45,6 @@ class SkillModules(Protocol):
 
 
 class WorkflowModules(Protocol):
-    """The workflows as programs import them."""
-
     def names(self) -> list[str]: ...
 
     def source(self, name: str) -> str:
@@ -55,8 +53,6 @@ class WorkflowModules(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramServices:
-    """The parts of a product that programs use."""
-
     gateway: Gateway
     catalog: Callable[[], Catalog]
     listed: Callable[[], Awaitable[None]]

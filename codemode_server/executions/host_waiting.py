@@ -67,8 +67,6 @@ MAX_ENDED = 50
 
 
 class Suspensions:
-    """The detached executions of a product."""
-
     def __init__(self, suspended_seconds: Callable[[], float]) -> None:
         self._suspended_seconds = suspended_seconds
         self._ended: OrderedDict[ExecutionId, Execution] = OrderedDict()

@@ -50,7 +50,6 @@ class ExecutionLayers:
         )
 
     async def around(self, execution: Execution, stack: AsyncExitStack) -> None:
-        """Enter the layers around it."""
         for it in _passed(self._around, execution):
             await stack.enter_async_context(it.around(execution))
 
@@ -62,7 +61,6 @@ class ExecutionLayers:
         return None
 
     async def around_run(self, execution: Execution, stack: AsyncExitStack) -> None:
-        """Enter the layers around its run."""
         for it in _passed(self._around_run, execution):
             await stack.enter_async_context(it.around_run(execution))
 

@@ -28,8 +28,6 @@ _OTHER_BUILD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramRuns:
-    """Runs the programs of one product."""
-
     sandbox: Sandbox
     services: ProgramServices
     layers: ExecutionLayers

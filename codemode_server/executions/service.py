@@ -101,7 +101,6 @@ class ExecutionService(OwnsTasks):
         return Execution(calls.execution_id, code, calls.context, limits, calls, results, call, description, repeat)
 
     def launch(self, execution: Execution) -> Execution:
-        """Start an execution and return at once."""
         if self._tasks is None:
             raise SandboxUnavailable("codemode-server is shutting down")
         self._live[execution.execution_id] = execution
@@ -205,7 +204,6 @@ class ExecutionService(OwnsTasks):
 
 
 async def _write_results(execution: Execution) -> None:
-    """Write the call results that are held in memory to a file."""
     try:
         await execution.results.write()
     except NotStored as error:

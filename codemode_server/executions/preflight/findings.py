@@ -47,8 +47,6 @@ _PREDEFINED = frozenset({*dir(builtins), *dir(type("Any", (), {}))}) | {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A defect at a line."""
-
     line: int
     message: str
     is_sure: bool
@@ -78,7 +76,6 @@ class Findings:
         ]
 
     def all(self) -> list[Finding]:
-        """The findings, in the order of the lines."""
         found: dict[tuple[int, str], Finding] = {}
         for finding in islice(self._each(), _MAX_LOOKED_AT):
             known = found.setdefault((finding.line, finding.message), finding)

@@ -54,7 +54,6 @@ class Unknown:
     is_sure: bool
     """False while its server may yet list more tools."""
     doubted: ResultKey
-    """The result that there can't be."""
 
 
 _BINDING_NOTHING = (
@@ -71,8 +70,6 @@ _BINDING_NOTHING = (
 
 
 class Names:
-    """The names of one program."""
-
     def __init__(self, reading: Reading, catalog: Catalog) -> None:
         self._catalog = catalog
         self.unknown: list[Unknown] = []

@@ -56,8 +56,6 @@ _NOTHING_KNOWN = CheckContext()
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Result of the check."""
-
     errors: tuple[Finding, ...] = ()
     """Each would surely fail; the program must not run."""
     warnings: tuple[Finding, ...] = ()

@@ -30,8 +30,6 @@ EXITS = ("exit", "quit", "_exit")
 
 
 class Reading:
-    """A program that was parsed."""
-
     def __init__(self, text: str) -> None:
         self.text = text
         self.tree = tree = parsed(text)
@@ -103,8 +101,6 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Certainty:
-    """The rule for one program."""
-
     def __init__(self, reading: Reading, *, is_module: bool = False) -> None:
         """`is_module`: the functions of the text count as called."""
         self._reading = reading

@@ -218,7 +218,6 @@ def _item_of(held: _Type, index: ast.expr) -> _Type | None:
 
 @lru_cache(maxsize=2_000)
 def _members(text: str) -> tuple[str, ...]:
-    """The members of a union."""
     waiting, members = [ast.parse(text, mode="eval").body], list[str]()
     while waiting:
         match waiting.pop():

@@ -23,7 +23,6 @@ class ToolLabels:
         self._by_server: WeakKeyDictionary[Server, frozenset[str]] = WeakKeyDictionary()
 
     def of(self, target: CallTarget) -> frozenset[str]:
-        """The labels of what is called."""
         match target:
             case ToolTarget(server, tool):
                 return self.of_tool(server, tool)

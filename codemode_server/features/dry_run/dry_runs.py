@@ -38,8 +38,6 @@ _ROOM_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class DryRuns(ExecutionLayer):
-    """Around the run of a dry run."""
-
     journal: SqliteJournal
     workspaces: Callable[[Principal], Workspace]
 

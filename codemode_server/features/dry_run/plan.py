@@ -48,11 +48,9 @@ class PlannedCall:
     destroys: bool = False
     """True if its tool may destroy what it changes."""
     is_unreadable: bool = False
-    """True if the journal does not hold its arguments."""
 
     @property
     def is_foreseen(self) -> bool:
-        """True if all its arguments are known."""
         return not self.sources and not self.is_unreadable
 
 

@@ -30,8 +30,6 @@ MAX_AT_ONCE = 16
 
 
 class AskedGuardrail:
-    """One guardrail of the configuration."""
-
     def __init__(self, name: str, guardrail: Guardrail, timeout_s: float, globs: tuple[str, ...] = ()) -> None:
         self.name = name
         self.guardrail = guardrail

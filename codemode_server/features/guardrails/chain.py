@@ -39,8 +39,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Finding(Generic[T]):
-    """Result of the guardrails for one value."""
-
     value: T
     """As they leave it."""
     changes: tuple[str, ...] = ()

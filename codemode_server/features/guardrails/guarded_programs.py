@@ -21,8 +21,6 @@ from codemode_server.sandbox.contract import Ending, Outcome, ProgramError
 
 @dataclass(frozen=True, slots=True)
 class GuardedPrograms(ExecutionLayer):
-    """Asks the guardrails about programs and results."""
-
     chain: GuardrailChain
 
     def is_for(self, execution: Execution) -> bool:

@@ -44,7 +44,6 @@ class AnswerOrder:
         self._changed = ChangeSignal()
 
     def note_made(self, key: CallKey) -> None:
-        """The program has made a call."""
         self._made.add(key)
         self._note_change()
 

@@ -57,8 +57,6 @@ class TakenOver(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reruns:
-    """Starts recorded programs of one product again."""
-
     executions: ExecutionService
     journal: SqliteJournal
     effect_of: Callable[[str, str], Effect]

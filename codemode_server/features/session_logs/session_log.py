@@ -139,8 +139,6 @@ Task = dict[str, str]
 
 @dataclass(slots=True)
 class _Log:
-    """The log of one session."""
-
     name: str
     started_at: float
     workspace_mb: int
@@ -230,7 +228,6 @@ class SessionLogs(OwnsTasks, ExecutionLayer):
         return f"session-{execution.session.session_id}"
 
     async def _write(self, principal: Principal, log: _Log) -> None:
-        """Write what is not written yet."""
         async with log.writing:
             if log.written == log.version:
                 return

@@ -36,7 +36,6 @@ class ProjectSkills:
         self._folder = folder
 
     def names(self) -> list[str]:
-        """The names of the programs."""
         if not self._folder.is_dir():
             return []
         return sorted(
@@ -72,8 +71,6 @@ class ProjectSkills:
 
 @dataclass(frozen=True, slots=True)
 class SkillText:
-    """The text of a skill as a session may use it."""
-
     text: str
     note: str = ""
     """For the head of the file."""
@@ -91,14 +88,12 @@ class SkillLibrary:
     _stores: dict[PrincipalId, SkillStore] = field(default_factory=dict)
 
     def store(self, principal: Principal) -> SkillStore:
-        """The skills saved by programs of a principal."""
         if principal.principal_id not in self._stores:
             self._stores[principal.principal_id] = SkillStore(self.state_folder, principal)
         return self._stores[principal.principal_id]
 
     @property
     def is_automatic(self) -> bool:
-        """True if skills are used without review."""
         return SkillSettings.of(self.config.settings).review == "auto"
 
     def entries(self, owner: Owner) -> list[Skill]:
@@ -112,7 +107,6 @@ class SkillLibrary:
         return {name.casefold() for name in self.project.names()}
 
     def names(self, owner: Owner) -> list[str]:
-        """Names that can be imported from `skills`."""
         return sorted({*self.project.names(), *self._visible(owner)})
 
     def source(self, owner: Owner, name: str) -> SkillText:
@@ -165,7 +159,6 @@ class SkillLibrary:
         return named | ({_UNNAMED: f"wait for the user: {command} list"} if any(it.sources for it in others) else {})
 
     def _visible(self, owner: Owner) -> dict[str, SavedSkill]:
-        """The saved skills of a session by name."""
         store, project = self.store(owner.principal), self.project_names()
         found = {it.name: it for it in store.in_use() if self._is_usable(it)}
         found |= {it.name: it for it in store.proposals() if it.session_id == owner.session.session_id}

@@ -31,8 +31,6 @@ _MAX_WARNINGS = 3
 
 @dataclass(slots=True)
 class _Saves:
-    """What one program has saved."""
-
     tries: int = 0
     lines: dict[str, str] = field(default_factory=dict)
     """Name → a line for the model."""

@@ -47,7 +47,6 @@ class SkillSource:
 
 @lru_cache(maxsize=1_000)
 def facts_of(name: str, text: str) -> SkillSource:
-    """The facts of the skill of this name."""
     if len(text) > MAX_CHARACTERS:
         return SkillSource("(too long to be read here)")
     if (reading := read(text)) is None:

@@ -60,11 +60,9 @@ class SavedSkill:
     sources: tuple[Source, ...] = ()
     """Sources that its session had read by then; empty once a person has accepted it."""
     accepted_at: float | None = None
-    """When a person accepted it."""
     is_changed: bool = False
     """True if its text differs from the one that was saved and accepted."""
     is_proposal: bool = False
-    """True if it waits for review."""
 
     @property
     def digest(self) -> str:
@@ -207,7 +205,6 @@ class SkillStore:
                 self._proposal(skill).unlink(missing_ok=True)
 
     def remove(self, skill: SavedSkill) -> None:
-        """Take a skill out of use."""
         with self._changing():
             (self.path / f"{skill.name}.py").unlink(missing_ok=True)
 

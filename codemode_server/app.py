@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -19,15 +20,14 @@ from codemode_server.domain.principals import Principal
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.preflight.preflight import Preflight
 from codemode_server.executions.workspace import Workspace
+from codemode_server.features import provided
 from codemode_server.features.approvals.approver import PersonApprover
 from codemode_server.features.approvals.elicitation import ElicitationChannel
 from codemode_server.features.approvals.patterns import write_rule
 from codemode_server.features.data_flow.read_sources import ReadSources
 from codemode_server.features.guardrails.loading import guardrail_chain
-from codemode_server.features.pages.page_channel import PageChannel
 from codemode_server.features.privacy.call_privacy import call_privacy
 from codemode_server.features.resume.reruns import Reruns
-from codemode_server.features.savings.exchanges import Exchanges
 from codemode_server.features.session_logs.session_log import SessionLogs
 from codemode_server.features.skills.library import ProjectSkills, SkillLibrary
 from codemode_server.features.skills.program_skills import ProgramSkills
@@ -49,6 +49,9 @@ from codemode_server.startup.upstream_catalog import UpstreamCatalog
 from codemode_server.support import temporary
 from codemode_server.support.allocator import return_large_blocks
 from codemode_server.support.off_loop import switch_threads_often
+
+if TYPE_CHECKING:
+    from codemode_server.features.savings.exchanges import Exchanges
 
 _MAX_WORKSPACES = 1_000
 """Principals whose workspaces are not checked anew for each program."""
@@ -106,7 +109,7 @@ class App:
         self.approver = PersonApprover(
             self.stores.approvals,
             self.config,
-            (ElicitationChannel(self.config), PageChannel(self.config)),
+            (ElicitationChannel(self.config), *(it(self.config) for it in provided("approval_channel"))),
             texts_of=lambda execution_id: self.executions.texts_of(execution_id),
             sources_of=self.sources.labelled,
             write_rule=None if place is None else partial(write_rule, place),
@@ -123,7 +126,9 @@ class App:
             config=self.config,
             sources=self.sources,
         )
-        self.exchanges = Exchanges(self.stores.thread, self.catalog, self.config)
+        self.exchanges: list[Exchanges] = [
+            it(self.stores.thread, self.catalog, self.config) for it in provided("exchanges")
+        ]
         self.tracing = Tracing(self.config)
 
     @classmethod
@@ -146,9 +151,9 @@ class App:
                 app.sandbox.open(),
                 app.pool.open(),
                 app.session_logs.open(),
-                app.exchanges.open(),
                 app.executions.open(),
                 app.approver.open(),
+                app._exchanges_open(),
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(background.run, app)
@@ -169,6 +174,13 @@ class App:
                 await app.usage.save()
                 # It waits for the disk, and up to five seconds for another product's lock.
                 await anyio.to_thread.run_sync(app.stores.close, limiter=anyio.CapacityLimiter(1))
+
+    @asynccontextmanager
+    async def _exchanges_open(self) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for exchanges in self.exchanges:
+                await stack.enter_async_context(exchanges.open())
+            yield
 
     @property
     def loaded(self) -> LoadedSettings:

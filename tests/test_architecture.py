@@ -108,7 +108,6 @@ LEFT: dict[str, list[str]] = {
     "pages": ["approvals", "changed_tools", "privacy"],
     "resume": ["dry_run"],
     "skills": ["data_flow"],
-    "telemetry": ["pages"],
 }
 
 

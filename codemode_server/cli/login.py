@@ -19,8 +19,8 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.config.problems import no_server, printable
 from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.features.pages.browser import Browser
 from codemode_server.startup.upstream_catalog import sign_ins
+from codemode_server.support.browser import Browser
 from codemode_server.support.text import escaped
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings, is_scope
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener

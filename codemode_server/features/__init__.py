@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Feature:
     sections: tuple[FeatureSection, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     """Its commands and what `--help` says of each; they are in its `commands.py`."""
+    provides: Mapping[str, str] = field(default_factory=dict)
+    """What the wiring asks for by a name, each as `module:attribute` of the feature."""
 
     @property
     def package(self) -> str:
@@ -41,15 +45,28 @@ FEATURES = (
     Feature("dry_run"),
     Feature("guardrails", (FeatureSection("guardrails", "Guardrails", after="approvals"),)),
     Feature("learned_types"),
-    Feature("pages", commands={"ui": "open local pages: executions, approvals, servers, permissions, savings"}),
+    Feature(
+        "pages",
+        commands={"ui": "open local pages: executions, approvals, servers, permissions, savings"},
+        provides={"approval_channel": "page_channel:PageChannel"},
+    ),
     Feature(
         "privacy",
         (FeatureSection("privacy", "PrivacySettings", after="guardrails"),),
         {"privacy": "list privacy tokens, show what one stands for, or forget them"},
+        {"delete_old_rows": "sqlite_tokens:delete_forgotten_tokens"},
     ),
     Feature("prompts"),
     Feature("resume"),
-    Feature("savings", commands={"stats": "show the tokens that programs saved, by day, server or execution"}),
+    Feature(
+        "savings",
+        commands={"stats": "show the tokens that programs saved, by day, server or execution"},
+        provides={
+            "call_observer": "direct_tokens:count_direct_tokens",
+            "exchanges": "exchanges:Exchanges",
+            "delete_old_rows": "sqlite_savings:delete_old_rows",
+        },
+    ),
     Feature("session_logs"),
     Feature("sign_in"),
     Feature(
@@ -67,3 +84,9 @@ FEATURES = (
     Feature("workflows", commands={"workflow": "list workflows, check them against the tools, or run one"}),
 )
 """Every feature."""
+
+
+def provided(name: str) -> list[Any]:
+    """What features provide under this name; imports these features alone."""
+    places = [(it.package, *it.provides[name].split(":")) for it in FEATURES if name in it.provides]
+    return [getattr(import_module(f"{package}.{module}"), attribute) for package, module, attribute in places]

@@ -165,7 +165,8 @@ class McpServer(Server[Any]):
             else:
                 answer = await spec.answer(arguments, context)
             name, offered = spec.name if spec else DIRECT_TOOL, self._offered.last(session, product)
-            answer = await product.exchanges.take(name, given, answer, context.caller, offered)
+            for exchanges in product.exchanges:
+                answer = await exchanges.take(name, given, answer, context.caller, offered)
         except CodemodeError as error:
             is_shown = isinstance(error, _NotStarted) and spec is not None and spec.shows_failure
             return Answer(str(error), {}, is_error=not is_shown).as_result(has_structured_content=False)

@@ -14,6 +14,7 @@ from codemode_server.calls.kernel import Decisions, Kernel, Layer
 from codemode_server.calls.resolver import CatalogSource, Resolver
 from codemode_server.calls.steps import Approval, Approver, Begin, Check, Send
 from codemode_server.config.live import LiveConfig
+from codemode_server.features import provided
 from codemode_server.features.changed_tools.call_layer import ChangedTools
 from codemode_server.features.data_flow.call_layer import DataFlow
 from codemode_server.features.dry_run.call_layer import DryRun
@@ -21,7 +22,6 @@ from codemode_server.features.guardrails.call_layer import GuardedValues, Guardr
 from codemode_server.features.guardrails.chain import NO_GUARDRAILS, GuardrailChain
 from codemode_server.features.privacy.call_privacy import Privacy
 from codemode_server.features.resume.call_layer import Departures, Replay
-from codemode_server.features.savings.direct_tokens import count_direct_tokens
 from codemode_server.features.sign_in.call_layer import SignIn
 from codemode_server.features.sign_in.sign_in_offers import SignInOffers
 from codemode_server.features.telemetry.call_metrics import CallMetrics
@@ -78,7 +78,7 @@ def product_gateway(app: App) -> Gateway:
         [app.sources.take_event, CallTracing(config), CallReports(config)],
         after_answer=[
             app.learning.take_event,
-            count_direct_tokens,
+            *provided("call_observer"),
             CallAudit(stores.audit, config),
             CallMetrics(app.metrics, config),
             lambda event: app.executions.take_call_event(event),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import Settings, StateSettings
+from codemode_server.features import provided
 from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
 from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
 from codemode_server.features.data_flow.sqlite_sources import SqliteSources
@@ -42,7 +43,7 @@ class Stores:
         folder = self.database.path.parent
         self.thread = DatabaseThread(folder)
         self.ownership = Ownership(folder)
-        self.upkeep = Upkeep(folder, self.ownership, *_retention(settings))
+        self.upkeep = Upkeep(folder, self.ownership, *_retention(settings), deletions=provided("delete_old_rows"))
         cipher = JournalCipher(folder)
         self.journal = SqliteJournal(
             self.thread,

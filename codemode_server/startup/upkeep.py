@@ -7,6 +7,7 @@ journal and audit write at the same time. Several processes may do this at once.
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,13 +15,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio
 import anyio.to_thread
 
-from codemode_server.domain import savings
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.features.privacy.sqlite_tokens import delete_forgotten_tokens
 from codemode_server.storage.database import Database, placeholders
 from codemode_server.storage.interrupted import Ownership, settle_interrupted
 from codemode_server.storage.sqlite_audit import delete_audit_rows
@@ -50,6 +50,10 @@ CACHES = (
 Their stores limit their size."""
 
 
+Deletion: TypeAlias = Callable[[float, sqlite3.Connection], int]
+"""Deletes some rows of a feature, those from before a time and surplus ones; returns how many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """Maximum age and size of a store; 0 for no limit."""
@@ -66,12 +70,14 @@ class Upkeep:
         audit: Retention,
         journal: Retention = Retention(0, 0),
         *,
+        deletions: Sequence[Deletion] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
         self._ownership = ownership
         self._audit = audit
         self._journal = journal
+        self._deletions = deletions
         self._clock = clock
         self._written = 0
         self._woken = anyio.Event()
@@ -130,8 +136,9 @@ class Upkeep:
         yield partial(self._delete, database, "journal_calls", "execution_id, seq", orphaned, ())
         yield partial(self._delete, database, "approvals", "approval_id", orphaned, ())
         yield partial(self._delete_audit, database)
-        yield partial(self._delete_savings, database)
-        yield partial(self._in_batches, partial(database.transact, delete_forgotten_tokens))
+        before = self._clock() - self._audit.days * _DAY if self._audit.days else 0.0
+        for delete in self._deletions:
+            yield partial(self._in_batches, partial(database.transact, partial(delete, before)))
         for table, key, time_column, days in CACHES:
             where, oldest = f"{time_column} < ?", self._clock() - days * _DAY
             yield partial(self._delete, database, table, key, where, (oldest,))
@@ -182,16 +189,6 @@ class Upkeep:
         if limits:
             delete = partial(delete_audit_rows, until=max(limits), limit=_BATCH_ROWS)
             self._in_batches(partial(database.transact, delete))
-
-    def _delete_savings(self, database: Database) -> None:
-        before = self._clock() - self._audit.days * _DAY if self._audit.days else 0.0
-        # Numbers are in the order of time, so that no more is read than is deleted.
-        recent = "SELECT number FROM savings WHERE at >= ? ORDER BY number LIMIT 1"
-        surplus = "(SELECT MAX(number) FROM savings) - ? + 1"
-        which = f"number < MAX(COALESCE(({recent}), 1e18), {surplus})"
-        self._delete(database, "savings", "number", which, (before, savings.MAX_EXCHANGES))
-        left = "number < COALESCE((SELECT MIN(number) FROM savings), 1e18)"
-        self._delete(database, "savings_by_server", "number, server", left, ())
 
     def _shrink(self, database: Database) -> None:
         with database.use() as connection:

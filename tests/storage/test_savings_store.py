@@ -14,6 +14,7 @@ from codemode_server.domain import savings
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.savings import Exchange, ServerTokens, TokenUsage
+from codemode_server.features import provided
 from codemode_server.features.savings.sqlite_savings import SqliteSavings, record_exchange
 from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.database import Database
@@ -98,7 +99,7 @@ async def test_days_are_those_of_this_machine_and_days_and_executions_come_newes
 
 async def test_upkeep_deletes_what_is_older_than_the_audit_may_be(store: Store) -> None:
     await store.add(exchange(at=time.time() - 3 * DAY, name="x1"), exchange(at=time.time(), name="x2"))
-    Upkeep(store.folder, Ownership(store.folder), Retention(2, 0)).pass_once()
+    Upkeep(store.folder, Ownership(store.folder), Retention(2, 0), deletions=provided("delete_old_rows")).pass_once()
     assert [row.name for row in await store.savings.executions(OWNER, since=0, limit=10)] == ["x2"]
     assert [row.tokens.calls for row in await store.savings.servers(OWNER, since=0, limit=10)] == [2, 1]
 
@@ -106,6 +107,6 @@ async def test_upkeep_deletes_what_is_older_than_the_audit_may_be(store: Store) 
 async def test_upkeep_deletes_the_oldest_of_too_many(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(savings, "MAX_EXCHANGES", 3)
     await store.add(*(exchange(at=NOON + number, name=f"x{number}") for number in range(50)))
-    Upkeep(store.folder, Ownership(store.folder), Retention(0, 0)).pass_once()
+    Upkeep(store.folder, Ownership(store.folder), Retention(0, 0), deletions=provided("delete_old_rows")).pass_once()
     rows = await store.savings.executions(OWNER, since=0, limit=10)
     assert [row.name for row in rows] == ["x49", "x48", "x47"]

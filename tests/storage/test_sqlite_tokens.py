@@ -13,6 +13,7 @@ import pytest
 from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import PersonalValue, TokenLimits
+from codemode_server.features import provided
 from codemode_server.features.privacy import sqlite_tokens
 from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
 from codemode_server.startup.upkeep import Retention, Upkeep
@@ -47,7 +48,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
 
 def upkeep(folder: Path) -> None:
     with closing(Ownership(folder)) as ownership:
-        Upkeep(folder, ownership, Retention(0, 0)).pass_once()
+        Upkeep(folder, ownership, Retention(0, 0), deletions=provided("delete_old_rows")).pass_once()
 
 
 def rows(folder: Path) -> list[tuple[str, int]]:

@@ -15,7 +15,7 @@ import pytest
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.features.pages.browser import leading_page
+from codemode_server.support.browser import leading_page
 from scripts import npm
 from tests.answering import answering
 from tests.web.chromium import ENTER, SPACE, TAB, Chromium, chromium, why_not

@@ -15,7 +15,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.approvals import Approval, ApprovalAnswer
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.features.approvals.message import short_text
-from codemode_server.features.pages.browser import Browser
+from codemode_server.support.browser import Browser
 
 if TYPE_CHECKING:
     from codemode_server.features.pages.questions import OpenPage

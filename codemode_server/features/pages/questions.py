@@ -24,13 +24,13 @@ from starlette.types import Receive, Scope, Send
 
 from codemode_server.domain.approvals import AnswerScope, ApprovalAnswer, Question, result_of
 from codemode_server.features.approvals.message import EFFECTS
-from codemode_server.features.pages import server
 from codemode_server.features.pages.rendering import STYLE, bare_page, rendered
+from codemode_server.support import loopback_server
 
 CHANNEL = "page"
 MAX_REASON_CHARACTERS = 500
 _STYLE_DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-_POLICY = {server.POLICY: f"style-src 'sha256-{_STYLE_DIGEST}'"}
+_POLICY = {loopback_server.POLICY: f"style-src 'sha256-{_STYLE_DIGEST}'"}
 
 
 def question_html(
@@ -90,9 +90,9 @@ class OpenPage:
         if request.method != "POST":
             body = question_html(self.question, str(request.scope["path"]))
             return _page("Approval needed", body)
-        if not server.is_from_own_page(request):
+        if not loopback_server.is_from_own_page(request):
             return _page("Refused", "The answer came from another page.", 403)
-        form = await server.form_of(request)
+        form = await loopback_server.form_of(request)
         answer = None if form is None else answer_of(form, self.question)
         if answer is None:
             return _page("Not understood", "Go back, and choose one of the answers.", 400)
@@ -108,7 +108,7 @@ async def serving(question: Question) -> AsyncGenerator[OpenPage]:
     path = f"/approvals/{secrets.token_urlsafe(32)}"
     opened = OpenPage("", question)
     routes = [Route(path, opened.respond, methods=["GET", "POST"])]
-    async with server.serving(Router(routes, redirect_slashes=False, default=_nothing)) as origin:
+    async with loopback_server.serving(Router(routes, redirect_slashes=False, default=_nothing)) as origin:
         opened.address = origin + path
         yield opened
 

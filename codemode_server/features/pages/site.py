@@ -18,9 +18,9 @@ from starlette.routing import Mount, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.features.pages import server
 from codemode_server.features.pages.rendering import SCRIPT, STYLE, bare_page, page
 from codemode_server.records.executions import Records
+from codemode_server.support import loopback_server
 
 ENTRANCE = "/open/"
 """The beginning of the path that admits a browser; the code follows."""
@@ -70,8 +70,8 @@ class Site:
 
     def post(self, path: str, respond: RespondToForm) -> None:
         async def posted(request: Request) -> Response:
-            form = await server.form_of(request)
-            is_own = server.is_from_own_page(request)
+            form = await loopback_server.form_of(request)
+            is_own = loopback_server.is_from_own_page(request)
             if form is None or not is_own or not _equal(form.get("token", ""), self.form_token):
                 return self.message(403, "Refused", "The form came from another page.")
             return await respond(request, form)
@@ -128,7 +128,7 @@ class Site:
         # For admitted browsers only: it names the path of the pages, which no one else may know.
         base = f"http://{request.headers['host']}{self.base}"
         sources = f"style-src {base}/page.css; script-src {base}/live.js; connect-src {base}/"
-        await self._pages(scope, receive, server.with_headers(send, {server.POLICY: sources}))
+        await self._pages(scope, receive, loopback_server.with_headers(send, {loopback_server.POLICY: sources}))
 
 
 def _not_admitted(_: Request) -> Response:

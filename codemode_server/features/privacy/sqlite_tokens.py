@@ -243,7 +243,7 @@ def _place(principal: PrincipalId, token: str) -> str:
     return f"privacy/{principal}/{token}"
 
 
-def delete_forgotten_tokens(connection: sqlite3.Connection) -> int:
+def delete_forgotten_tokens(_before: float, connection: sqlite3.Connection) -> int:
     """Delete rows of tokens that were forgotten or have expired, once other processes have noticed it; returns the
     number of deleted rows. A transaction of the caller deletes a few."""
     rows = connection.execute(_TO_DELETE, (KEPT_CHANGES, _DELETED_AT_ONCE)).fetchall()

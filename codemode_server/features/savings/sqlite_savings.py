@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import fields
 from typing import Any
 
+from codemode_server.domain import savings
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.savings import Exchange, ServerRow, ServerTokens, TokenUsage, UsageRow
@@ -13,6 +14,7 @@ from codemode_server.storage.database import Database, placeholders
 from codemode_server.storage.database_thread import DatabaseThread
 
 _MAX_NAME_CHARACTERS = 1_000
+_DELETED_AT_ONCE = 20
 _COLUMNS = ("at", "tool", "execution_id", "sent", "returned", "own_definitions", "all_definitions", "turns")
 """Columns that are fields of an exchange."""
 _SUMS = (  # in the order of the fields of `TokenUsage`
@@ -24,6 +26,22 @@ _SUMS = (  # in the order of the fields of `TokenUsage`
 def record_exchange(thread: DatabaseThread, exchange: Exchange) -> None:
     """Queue an exchange to be written. A failure is logged and stops nothing."""
     thread.post(lambda connection: _insert(connection, exchange), "a count of tokens is lost")
+
+
+def delete_old_rows(before: float, connection: sqlite3.Connection) -> int:
+    """Delete exchanges from before a time, and surplus ones."""
+    # Numbers are in the order of time, so that no more is read than is deleted.
+    recent = "SELECT number FROM savings WHERE at >= ? ORDER BY number LIMIT 1"
+    old = f"number < MAX(COALESCE(({recent}), 1e18), (SELECT MAX(number) FROM savings) - ? + 1)"  # noqa: S608
+    left = "number < COALESCE((SELECT MIN(number) FROM savings), 1e18)"
+    deleted = 0
+    for table, key, which, values in (
+        ("savings", "number", old, (before, savings.MAX_EXCHANGES)),
+        ("savings_by_server", "number, server", left, ()),
+    ):
+        statement = f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {which} LIMIT ?)"  # noqa: S608
+        deleted += connection.execute(statement, (*values, _DELETED_AT_ONCE)).rowcount
+    return deleted
 
 
 class SqliteSavings:

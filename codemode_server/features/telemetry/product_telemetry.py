@@ -66,8 +66,8 @@ async def serve_on_loopback(app: App) -> None:
     from starlette.responses import Response
     from starlette.routing import Route, Router
 
-    from codemode_server.features.pages.server import serving
     from codemode_server.features.telemetry.prometheus_text import CONTENT_TYPE
+    from codemode_server.support.loopback_server import serving
 
     async def respond(_: Request) -> Response:
         return Response(await anyio.to_thread.run_sync(app.metrics.text), media_type=CONTENT_TYPE)

@@ -184,7 +184,6 @@ class App:
 
     @property
     def loaded(self) -> LoadedSettings:
-        """The loaded settings in force."""
         return self.takeover.loaded
 
     @cached_property

@@ -40,8 +40,6 @@ _NO_VALUES = "the journal has deleted its arguments and result, or never had the
 
 
 class AuditEventKind(StrEnum):
-    """Kinds of audit events."""
-
     EXECUTION_STARTED = "execution_started"
     EXECUTION_RESUMED = "execution_resumed"  # its program runs again
     EXECUTION_ENDED = "execution_ended"

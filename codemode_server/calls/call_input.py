@@ -47,8 +47,6 @@ class ServerTexts:
 
 
 class CallInput:
-    """Implements `InputProvider` for one call."""
-
     def __init__(self, call: Call, *, config: LiveConfig, texts: ServerTexts, record: Recorder) -> None:
         self._call = call
         self._calls = call.calls

@@ -35,8 +35,6 @@ MAX_OPEN_QUESTIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
-    """One call as it is reported to the model."""
-
     seq: int
     server: str
     tool: str

@@ -362,5 +362,4 @@ class Kernel:
 
 
 def _status_of(error: CallError) -> CallStatus:
-    """The status of a call that ended with this error."""
     return next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)

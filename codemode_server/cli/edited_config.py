@@ -26,7 +26,6 @@ from codemode_server.secrets.encrypted_files import EncryptedFileStore
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `add` and `import`."""
     parser.add_argument(
         "--secrets",
         choices=("dotenv", "keyring"),

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ResourceDefinition:
-    """One resource, or a template of resources."""
-
     uri: str
     """The URI to read; of a template, its URI template (RFC 6570)."""
     name: str

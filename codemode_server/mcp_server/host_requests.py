@@ -47,8 +47,6 @@ def features_of(capabilities: types.ClientCapabilities | None) -> frozenset[Feat
 
 
 class HostRequests:
-    """The host of one request."""
-
     def __init__(
         self, request: ServerRequestContext[Any, Any], params: types.CallToolRequestParams | None = None
     ) -> None:

@@ -156,7 +156,5 @@ class DirectTools(Protocol):
 
 
 class Prompts(Protocol):
-    """Prompts of servers."""
-
     def definitions(self) -> list[dict[str, Any]]: ...
     async def get(self, name: str, arguments: dict[str, str], context: ToolContext) -> dict[str, Any]: ...

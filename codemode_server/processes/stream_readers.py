@@ -66,8 +66,6 @@ class ByteSource(Protocol):
 
 
 class FrameReader(FrameBuffer):
-    """Frames from a stream."""
-
     def __init__(self, stream: ByteSource) -> None:
         super().__init__()
         self._stream = stream

@@ -42,7 +42,6 @@ class CountedUse(ExecutionLayer):
 
 
 def executions(app: App) -> ExecutionService:
-    """The executions of a product."""
     layers = ExecutionLayers(
         [
             # Outermost: the wait for a turn belongs to its span.

@@ -271,8 +271,6 @@ async def _id_of(request: httpx2.Request) -> int | str | None:
 
 @dataclass
 class ServerSentEvent:
-    """A server-sent event."""
-
     data: BoundedBytes
     fields: dict[bytes, bytes] = field(default_factory=dict)
     """`event`, `id` and `retry`."""

@@ -25,8 +25,6 @@ _DESCRIPTION = (
 
 
 class QuestionField(BaseModel):
-    """One field of the form."""
-
     model_config = ConfigDict(extra="forbid")
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,39}$")]

@@ -30,7 +30,6 @@ class Policy:
         self._in_force = _InForce(config.settings.permissions)
 
     def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision:
-        """The decision of the rules."""
         rules = self._rules
         subject, rule = rules.deciding(calls, target, arguments)
         if rule is not None:

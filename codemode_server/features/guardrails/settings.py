@@ -60,6 +60,5 @@ Guardrails: TypeAlias = Annotated[
 
 
 def guardrails_of(settings: Section) -> tuple[GuardrailSettings, ...]:
-    """The guardrails that the settings have."""
     guardrails: tuple[GuardrailSettings, ...] = vars(settings)["guardrails"]
     return guardrails

@@ -85,7 +85,6 @@ EvidenceAt = Callable[[int], Evidence]
 
 
 def numbers_in(text: str, evidence: EvidenceAt) -> Iterator[Match]:
-    """All numbers in a text."""
     looked_up: set[str] = set()
 
     def kind_of(number: str, says: Evidence, is_part: bool) -> tuple[str, float]:

@@ -57,8 +57,6 @@ def prompt_named(catalog: Catalog, name: str) -> tuple[Server, PromptDefinition]
 
 
 class Prompts:
-    """The prompts of a catalog."""
-
     def __init__(self, catalog: Catalog, redactor: Redactor) -> None:
         self._catalog = catalog
         self._redactor = redactor

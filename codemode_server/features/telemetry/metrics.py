@@ -25,8 +25,6 @@ _EXECUTION_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
-    """One metric."""
-
     name: str
     kind: Literal["counter", "histogram", "gauge"]
     description: str

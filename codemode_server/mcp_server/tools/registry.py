@@ -73,7 +73,6 @@ class Answer:
     """The execution that it is about: settled, or waiting for a person."""
 
     def as_result(self, *, has_structured_content: bool = True) -> dict[str, Any]:
-        """The result of the protocol."""
         if self.input_requests:
             requests = {
                 key: {"method": it.method, "params": dict(it.params)} for key, it in self.input_requests.items()
@@ -89,8 +88,6 @@ Arguments = TypeVar("Arguments", bound=ToolArguments)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaToolSpec(Generic[Arguments]):
-    """One meta-tool."""
-
     name: str
     title: str
     arguments: type[Arguments]

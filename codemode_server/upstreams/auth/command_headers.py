@@ -36,8 +36,6 @@ Headers = Mapping[str, str]
 
 
 class CommandHeaders:
-    """The headers of one server."""
-
     def __init__(
         self,
         server: str,

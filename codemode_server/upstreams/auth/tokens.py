@@ -33,8 +33,6 @@ _RENEWAL_S = 25.0
 
 
 class SignIn(BaseModel):
-    """One sign-in, as it is stored."""
-
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     url: str

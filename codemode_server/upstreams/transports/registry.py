@@ -195,7 +195,6 @@ def transports() -> tuple[TransportSpec[Any], ...]:
 
 
 def transport_of(settings: ServerSettings) -> TransportSpec[Any]:
-    """The transport that the settings choose."""
     return next(spec for spec in transports() if getattr(settings, spec.selector) is not None)
 
 

@@ -21,8 +21,6 @@ MAX_CHARACTERS = 1_000_000
 
 
 class PersonalDataSettings(DetectionFields):
-    """The settings of `personal_data`."""
-
     action: Literal["block", "ask"] = "block"
 
 

@@ -18,8 +18,6 @@ _MIN_TOKEN_CHARACTERS = 12
 
 
 class SecretsSettings(BaseModel):
-    """The settings of `secrets`."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     action: Literal["block", "ask"] = "block"

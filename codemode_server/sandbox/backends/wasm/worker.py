@@ -83,7 +83,6 @@ class _Pipe:
             threading.Thread(target=self._read_ahead, args=(self._chunks,), daemon=True).start()
 
     def send(self, frame: str) -> None:
-        """Send a frame of the program."""
         with self._writing:
             if frame.startswith(_LINE):
                 self._line = frame

@@ -90,12 +90,6 @@ class ResumedCalls:
         """Numbers of the calls that have no record."""
         self._changed = ChangeSignal()
 
-    def has_answer(self, call: ToolCall) -> bool:
-        """True if this call succeeded in the earlier run, so that it is not sent again."""
-        record = self._records.get(call.key)
-        outcome = record.outcome if record is not None and record.unreadable is None else None
-        return outcome is not None and outcome.status is CallStatus.SUCCEEDED
-
     def decision(self, call: ToolCall, effect: Effect, decided: Decision) -> Decision:
         """The decision on a call of the program, where `decided` is that of the policy."""
         record = self._records.pop(call.key, None)

@@ -13,6 +13,7 @@ from codemode_server.upstreams.answers import ConnectionEnded, RequestFailed
 from codemode_server.upstreams.connection_deps import Timings
 
 if TYPE_CHECKING:
+    from codemode_server.upstreams.connection import Connection
     from codemode_server.upstreams.session import Session
 
 logger = logging.getLogger(__name__)
@@ -59,22 +60,23 @@ class Upkeep:
             not_before = ended + min(_MAX_PAUSE_S, _PAUSE_PER_LISTING * (ended - started))
 
 
-async def listen_for_changes(session: Session, name: str, subscribed: anyio.Event, timings: Timings) -> None:
-    """Hold the stream open on which a server of protocol 2026-07-28 announces changes to the session's owner; returns
+async def listen_for_changes(session: Session, connection: Connection, subscribed: anyio.Event) -> None:
+    """Hold the stream open on which a server of protocol 2026-07-28 announces changes to the connection; returns
     if the server has none.
 
     Sets `subscribed` once the stream is open, or known not to exist. If it was set by then, because its waiter gave up
     and listed the tools, everything counts as changed: a change before the stream opened would be missed.
     """
+    timings = connection.deps.timings
     pause_s = timings.backoff_first_s
 
     def note_known() -> None:
         if subscribed.is_set():
-            session.note_change(True)
-            session.note_change(False)
+            connection.note_change(True)
+            connection.note_change(False)
         subscribed.set()
 
-    while await _listen_once(session, name, note_known, timings.list_s):
+    while await _listen_once(session, connection.name, note_known, timings.list_s):
         subscribed.set()
         await anyio.sleep(pause_s)
         pause_s = min(pause_s * 2, timings.backoff_most_s)

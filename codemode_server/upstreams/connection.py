@@ -11,17 +11,16 @@ import math
 import random
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskStatus
 
 from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import DecisionOutdated, SignInRequired, UpstreamUnavailable
-from codemode_server.domain.input_requests import Feature, InputRequest
+from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
 from codemode_server.support.change_signal import ChangeSignal
-from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams.auth.sign_ins import Show
 from codemode_server.upstreams.changes import Upkeep, listen_for_changes
 from codemode_server.upstreams.connection_deps import ConnectionDeps
@@ -87,7 +86,7 @@ class Connection:
         """Say in the listing what is known of a first connection that takes long."""
         if self._state is UpstreamState.CONNECTING and self._error is None and self._starting is not None:
             transport, started = self._starting
-            self._error = why_not_ready(transport, anyio.current_time() - started, self._redactor)
+            self._error = why_not_ready(transport, anyio.current_time() - started, self.deps.redactor())
             self._publish()
 
     def adjust(self, settings: ServerSettings) -> bool:
@@ -99,11 +98,6 @@ class Connection:
             self.settings = settings
             self._publish()
         return True
-
-    @property
-    def _redactor(self) -> Redactor:
-        """The current one: a change of the configuration brings another."""
-        return self.deps.redactor()
 
     def _logged(self, text: str) -> str:
         return self.deps.config.logged(self.name, text)
@@ -244,7 +238,7 @@ class Connection:
                     is_started.set()
             self._error = transport.why_ended() or _JUST_ENDED
         except Exception as error:
-            self._error = why_not_connected(error, transport, refused, self._redactor)
+            self._error = why_not_connected(error, transport, refused, self.deps.redactor())
             raise
 
     async def _serve(self, session: Session, is_started: anyio.Event, *, legacy: bool) -> None:
@@ -257,7 +251,7 @@ class Connection:
                 tasks.start_soon(update, partial(self._update_offers, session), self._logged)
                 if session.is_modern:
                     subscribed = anyio.Event()
-                    tasks.start_soon(listen_for_changes, session, self.name, subscribed, self._timings)
+                    tasks.start_soon(listen_for_changes, session, self, subscribed)
                     with anyio.move_on_after(self._timings.subscribe_s):
                         await subscribed.wait()
                     subscribed.set()
@@ -314,15 +308,6 @@ class Connection:
                     self._is_renewed = True
                     session.lost.set()
             await self._features_changed.wait()
-
-    @property
-    def is_traced(self) -> bool:
-        """True if requests are traced, and carry the trace context."""
-        return self.deps.config.sends_trace_context
-
-    async def answer(self, request: InputRequest) -> dict[str, Any]:
-        """Answer a request of the server. Raises `InputRefused`: there is no answer."""
-        return await self.requests.answer(request)
 
     def note_change(self, is_of_tools: bool) -> None:
         """The server has changed its tools, or else its resources or prompts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from mcp_types import methods
@@ -13,17 +13,13 @@ from codemode_server.domain.input_requests import InputRefused, InputRequest
 from codemode_server.support.off_loop import is_large
 from codemode_server.upstreams.answers import RequestFailed
 
+if TYPE_CHECKING:
+    from codemode_server.upstreams.requests import Requests
+
 _RESULT: TypeAdapter[types.InputResponse] = TypeAdapter(types.InputResponse)
 
 
-class Answers(Protocol):
-    """Whoever can answer."""
-
-    async def answer(self, request: InputRequest) -> dict[str, Any]:
-        """Answer a request of the server. Raises `InputRefused`: there is no answer."""
-
-
-async def result_for(request: types.JSONRPCRequest, version: str | None, owner: Answers) -> dict[str, Any]:
+async def result_for(request: types.JSONRPCRequest, version: str | None, requests: Requests) -> dict[str, Any]:
     """The result of a request in a session of this protocol version. Raises `RequestFailed`: it is answered with this
     error."""
     if request.method == "ping":
@@ -38,7 +34,7 @@ async def result_for(request: types.JSONRPCRequest, version: str | None, owner: 
         raise RequestFailed(types.INVALID_PARAMS, "Invalid request parameters") from None
     params = asked.model_dump(by_alias=True, mode="json", exclude_none=True).get("params") or {}
     try:
-        answer = _RESULT.validate_python(await owner.answer(InputRequest(request.method, params)))
+        answer = _RESULT.validate_python(await requests.answer(InputRequest(request.method, params)))
     except InputRefused as refusal:
         raise RequestFailed(types.INVALID_REQUEST, str(refusal)) from None
     except ValidationError:

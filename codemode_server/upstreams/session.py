@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import mcp_types as types
@@ -40,7 +40,10 @@ from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.upstreams.answers import Answer, ConnectionEnded, RequestFailed
 from codemode_server.upstreams.repairs import Handshake, as_object, read_handshake
-from codemode_server.upstreams.server_requests import Answers, result_for
+from codemode_server.upstreams.server_requests import result_for
+
+if TYPE_CHECKING:
+    from codemode_server.upstreams.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -64,17 +67,6 @@ _CANCEL_S = 5.0
 _MAX_ID_DIGITS = 20
 _TRACER = trace.get_tracer("mcp-python-sdk")
 """The name under which mcp's own client traces requests."""
-
-
-class SessionOwner(Answers, Protocol):
-    """Whoever opened the session."""
-
-    @property
-    def is_traced(self) -> bool:
-        """True if requests are traced, and carry the trace context."""
-
-    def note_change(self, is_of_tools: bool) -> None:
-        """The server has changed its tools, or else its resources or prompts."""
 
 
 class Channel(Protocol):
@@ -104,7 +96,7 @@ class _Pending:
 class Session:
     """A session before or after its negotiation, over a channel that is open."""
 
-    def __init__(self, channel: Channel, owner: SessionOwner, features: frozenset[Feature] = frozenset()) -> None:
+    def __init__(self, channel: Channel, owner: Connection, features: frozenset[Feature] = frozenset()) -> None:
         """`features` are declared to the server."""
         self.lost = anyio.Event()
         """Set once the session has ended, or has to."""
@@ -201,7 +193,7 @@ class Session:
             params.setdefault("_meta", {})["progressToken"] = request_id
         pending = _Pending(asyncio.get_running_loop().create_future(), on_progress, on_opened)
         self._pending[request_id] = pending
-        span = self._start_span(method, params, request_id) if self._owner.is_traced else None
+        span = self._start_span(method, params, request_id) if self._owner.deps.config.sends_trace_context else None
         if headers is None:
             headers = self._headers(method, params) if self._channel.has_headers else {}
         message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
@@ -303,7 +295,7 @@ class Session:
                 except Exception:  # what one report does must not end the connection
                     logger.exception("a progress report was not taken")
         elif method in _CHANGES:
-            self.note_change(_CHANGES[method])
+            self._owner.note_change(_CHANGES[method])
         elif method == "notifications/cancelled":
             requested = params.get("requestId")
             scope = self._answering.get(requested) if isinstance(requested, int | str) else None
@@ -316,10 +308,6 @@ class Session:
             if pending is not None and pending.on_opened is not None:
                 pending.on_opened()
 
-    def note_change(self, is_of_tools: bool) -> None:
-        """The server has changed its tools, or else its resources or prompts."""
-        self._owner.note_change(is_of_tools)
-
     def _waiting_for(self, request_id: Any) -> _Pending | None:
         return self._pending.get(request_id) if type(request_id) in (int, str) else None
 
@@ -328,7 +316,7 @@ class Session:
         with anyio.CancelScope() as scope:
             self._answering[request.id] = scope
             try:
-                reply = {"result": await result_for(request, self._version, self._owner)}
+                reply = {"result": await result_for(request, self._version, self._owner.requests)}
             except RequestFailed as error:
                 reply = {"error": {"code": error.code, "message": error.message}}
             except Exception as error:

@@ -48,8 +48,3 @@ class Answer:
             return await run_large(function, result)
         finally:
             self._is_read.set()
-
-
-def is_broken_off(error: RequestFailed) -> bool:
-    """True if streamable HTTP lost only this answer, and the connection is still open."""
-    return error.message.startswith(("SSE stream ended ", "SSE stream failed"))

@@ -13,7 +13,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import AnswerLost, CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
 from codemode_server.support.off_loop import LARGE_BYTES
 from codemode_server.support.redaction import Redactor
-from codemode_server.upstreams.answers import ConnectionEnded, RequestFailed, is_broken_off
+from codemode_server.upstreams.answers import ConnectionEnded, RequestFailed
 from codemode_server.upstreams.listings import LIST_IS
 from codemode_server.upstreams.messages import NO_MESSAGE, NOT_TAKEN, TOO_DEEP, TOO_LARGE, UNREADABLE
 from codemode_server.upstreams.results import error_text
@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 _HTTP_REFUSAL = "Server returned an error response"
 """mcp's whole message for an HTTP status of 400 and more without a JSON-RPC error in its body."""
+_BROKEN_OFF = ("SSE stream ended ", "SSE stream failed")
+"""How mcp's message begins if streamable HTTP lost only this answer, and the connection is still open."""
 _ADDRESS_REQUIRED = -32042
 """`URL_ELICITATION_REQUIRED` of the protocol, which mcp_types has."""
 _BODY_CHARACTERS = 20_000
@@ -109,7 +111,7 @@ def call_error(
         raise SessionExpired(f"HTTP {status}")
     if status.startswith(NOT_SENT) and (isinstance(error, ConnectionEnded) or message.startswith("Redirect to ")):
         return UpstreamUnavailable(f"server {server!r} {status}; nothing was called")
-    if isinstance(error, ConnectionEnded) or is_broken_off(error):
+    if isinstance(error, ConnectionEnded) or message.startswith(_BROKEN_OFF):
         why = f"; it {why_lost}" if why_lost else ""
         return AnswerLost(f"the connection to server {server!r} ended during the call; {outcome_unknown(what)}{why}")
     if status and message in (_HTTP_REFUSAL, "Not Found"):

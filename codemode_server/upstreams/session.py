@@ -107,7 +107,8 @@ class Session:
         """True if the session speaks a protocol without handshake (2026-07-28)."""
         self._channel = channel
         self._owner = owner
-        self._version: str | None = None
+        self.protocol: str | None = None
+        """The negotiated protocol version."""
         self._ids = itertools.count(1)
         self._pending: dict[Any, _Pending] = {}
         self._answering: dict[Any, anyio.CancelScope] = {}
@@ -130,11 +131,6 @@ class Session:
             self.lost.set()
             for pending in self._pending.values():
                 _resolve(pending, ConnectionEnded())
-
-    @property
-    def protocol(self) -> str | None:
-        """The negotiated protocol version."""
-        return self._version
 
     async def initialize(self) -> None:
         """Shake hands as protocol 2025-11-25 and older ones do. Raises as `request`."""
@@ -163,11 +159,11 @@ class Session:
         if version is None:
             return False
         self._adopt(server)
-        self._version, self.is_modern = version, True
+        self.protocol, self.is_modern = version, True
         return True
 
     def _adopt(self, server: Handshake) -> None:
-        self.server, self._version, self.is_modern = server, server.version, False
+        self.server, self.protocol, self.is_modern = server, server.version, False
 
     async def request(
         self,
@@ -188,7 +184,7 @@ class Session:
         number = next(self._ids)
         request_id = number if on_opened is None else f"listen-{number}"
         if self.is_modern:
-            params["_meta"] = {**_envelope(self._version or "", self.features if features is None else features)}
+            params["_meta"] = {**_envelope(self.protocol or "", self.features if features is None else features)}
         if on_progress is not None:
             params.setdefault("_meta", {})["progressToken"] = request_id
         pending = _Pending(asyncio.get_running_loop().create_future(), on_progress, on_opened)
@@ -226,7 +222,7 @@ class Session:
         await self._channel.send(message, self._version_header(), is_urgent=True)
 
     def _version_header(self) -> Headers:
-        return {MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version is not None else {}
+        return {MCP_PROTOCOL_VERSION_HEADER: self.protocol} if self.protocol is not None else {}
 
     def _headers(self, method: str, params: dict[str, Any]) -> Headers:
         headers = self._version_header()
@@ -316,7 +312,7 @@ class Session:
         with anyio.CancelScope() as scope:
             self._answering[request.id] = scope
             try:
-                reply = {"result": await result_for(request, self._version, self._owner.requests)}
+                reply = {"result": await result_for(request, self.protocol, self._owner.requests)}
             except RequestFailed as error:
                 reply = {"error": {"code": error.code, "message": error.message}}
             except Exception as error:

@@ -66,6 +66,7 @@ class UpstreamCatalog:
         self._preparing = anyio.Lock()
         self._catalog = Catalog.build([])
         self._catalog = self._newest()
+        self._has_had_direct_tools = False
         self._is_old = False
 
     def expect_tools(self) -> None:
@@ -117,9 +118,11 @@ class UpstreamCatalog:
 
     @property
     def direct_tools(self) -> DirectTools | None:
-        """The tools of servers that the host gets; None if the configuration has it get none."""
+        """The tools of servers that the host gets; None if no configuration so far has had it get any: a host may call
+        what an edit has taken away."""
         settings = self.config.settings
-        if not any(server.may_have_direct_tools for server in settings.servers.values()):
+        self._has_had_direct_tools |= any(server.may_have_direct_tools for server in settings.servers.values())
+        if not self._has_had_direct_tools:
             return None
         from codemode_server.features.direct_tools.tools import DirectTools
 

@@ -41,9 +41,7 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
 
 def known_problems(tool: Tool, known: dict[str, Any], *, is_all: bool) -> list[str]:
     """Problems that `check_arguments` would certainly find in these values, for any values of the other arguments.
-
-    `is_all`: there are no other arguments, so rules about several arguments together are checked as well.
-    """
+    `is_all`: there are no other arguments, so rules about several arguments together are checked as well."""
     fitted = fitted_arguments(tool, known)
     return _schema_problems(tool, fitted, beside_others=not is_all)[:_MAX_PROBLEMS]
 
@@ -104,10 +102,8 @@ def _schema_problems(tool: Tool, value: Any, *, beside_others: bool = False, is_
 
 
 class _Deadline:
-    """The time at which a check stops; passed as format checker, since validators pass that on to subschemas.
-
-    Counted in processor time of the thread: on a busy machine no check would be left out for the time it has waited.
-    """
+    """The time at which a check stops; passed as format checker, since validators pass that on to subschemas. Counted
+    in processor time of the thread: on a busy machine no check would be left out for the time it has waited."""
 
     def __init__(self, seconds: float) -> None:
         self._ends_at = time.thread_time() + seconds

@@ -118,10 +118,8 @@ _PATH = re.compile(r"(?<![\w/.~-])/workspace(?![\w-])(?:/[^\s'\"`<>|;:,]*)?")
 
 
 def message_on_path(title: str, arguments: JsonValue, failure: str) -> str | None:
-    """The message for the model if a call of the tool `title` failed with an error that names such a path.
-
-    The path is an argument or within one, as in a query: `select * from '/workspace/a.csv'`.
-    """
+    """The message for the model if a call of the tool `title` failed with an error that names such a path. The path is
+    an argument or within one, as in a query: `select * from '/workspace/a.csv'`."""
     found = _PATH.search(failure[:_MAX_ERROR_CHARACTERS])
     if found is None:
         return None

@@ -70,9 +70,8 @@ class CallApprovalSettled:
 
 @dataclass(frozen=True, slots=True)
 class CallSending:
-    """The call is about to be recorded and sent; what the upstream reports meanwhile is written to `progress`.
-
-    Steps that a subscriber posts to the database are committed with the record, before the call is sent."""
+    """The call is about to be recorded and sent; what the upstream reports meanwhile is written to `progress`. Steps
+    that a subscriber posts to the database are committed with the record, before the call is sent."""
 
     calls: ExecutionCalls
     call: ToolCall

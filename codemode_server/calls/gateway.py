@@ -45,10 +45,8 @@ class Gateway:
 
     async def offer_sign_ins(self, calls: ExecutionCalls, modules: Iterable[str], *, is_rejected: bool) -> bool:
         """Offer the user to sign in to those servers of these modules, such as `servers.linear`, that need it. Returns
-        whether one is signed in to now.
-
-        `is_rejected`: the program was rejected; only tools that are not known yet can change that.
-        """
+        whether one is signed in to now. `is_rejected`: the program was rejected; only tools that are not known yet can
+        change that."""
         if self._sign_ins is None:
             return False
         servers = self._resolver.of_modules(modules)

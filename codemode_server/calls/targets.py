@@ -99,11 +99,9 @@ class ResourceTarget(_Target):
 
     @property
     def spellings(self) -> Spellings:
-        """`read_resource` means every resource, `resources/…` one of this name or URI; of a template all expansions.
-
-        A rule that refuses means all that the URI may be for the server, however the program named it; one that allows
-        means only what was named.
-        """
+        """`read_resource` means every resource, `resources/…` one of this name or URI; of a template all expansions. A
+        rule that refuses means all that the URI may be for the server, however the program named it; one that allows
+        means only what was named."""
         known = self.found.resource
         meant, is_complete = self.server.resources.meant_by(self.found.uri)
         return Spellings(

@@ -35,10 +35,8 @@ _OTHERWISE_CALLED = {
 
 
 def check(tree: Node, problems: Problems, excused: Iterable[KeyPath] = ()) -> Settings | None:
-    """The settings; None after adding problems.
-
-    `excused` are paths with known problems; neither they nor problems that follow from them are reported again.
-    """
+    """The settings; None after adding problems. `excused` are paths with known problems; neither they nor problems that
+    follow from them are reported again."""
     try:
         return Settings.model_validate(plain(tree))
     except ValidationError as error:

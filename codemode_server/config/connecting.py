@@ -278,11 +278,9 @@ def named(servers: Any) -> Iterator[tuple[str, Any]]:
 
 
 def imported(host: KnownHost, path: Path, data: dict[str, Any], loaded: LoadedSettings) -> dict[str, str]:
-    """The servers that our configuration has with the same content, each with its name there.
-
-    Only these may be taken out of the host's file: a server that differs in one argument or one token is another one,
-    and what could not be called before must not be callable after.
-    """
+    """The servers that our configuration has with the same content, each with its name there. Only these may be taken
+    out of the host's file: a server that differs in one argument or one token is another one, and what could not be
+    called before must not be callable after."""
     same: dict[str, str] = {}
     for server in read_data(data, host.id, path, os.environ):
         if not Path(str(server.entry.get("cwd", loaded.base_dir))).is_absolute():  # the two files are in other folders
@@ -309,10 +307,8 @@ def _is_as_strict(ours: ToolFilter, theirs: ToolFilter) -> bool:
 
 
 def launch(config: Path | None) -> ProductCommand:
-    """The command that runs now, as absolute paths, and `CODEMODE_CONFIG` unless the user's own file is used.
-
-    Not `--config`: some hosts have an option of that name and take ours for theirs.
-    """
+    """The command that runs now, as absolute paths, and `CODEMODE_CONFIG` unless the user's own file is used. Not
+    `--config`: some hosts have an option of that name and take ours for theirs."""
     command, *args = launch_words(sys.argv[0], Path(sys.executable), sys.prefix)
     user, environ = places.user_file(), os.environ
     is_found_anyway = not environ.get("XDG_CONFIG_HOME")  # some hosts pass on few variables, and not this one

@@ -130,11 +130,9 @@ class EditedFile:
     def save(
         self, storing: AbstractContextManager[Change | None] | None = None, *, keeps_copy: bool = False
     ) -> Path | None:
-        """Write the edited text; gives the path of the copy of the old one, if one was kept.
-
-        `storing` stores what the new text refers to, and undoes that if the text is not written after all; it gives
-        the change of `.env`. Raises `CodemodeError`.
-        """
+        """Write the edited text; gives the path of the copy of the old one, if one was kept. `storing` stores what the
+        new text refers to, and undoes that if the text is not written after all; it gives the change of `.env`. Raises
+        `CodemodeError`."""
         try:
             return self._save(storing or nullcontext(), keeps_copy=keeps_copy)
         except OSError as error:

@@ -223,10 +223,8 @@ class Secrets:
 
 
 def named_arguments(args: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The values in command-line arguments with their names; the name is empty if there is none.
-
-    Knows `--token X`, `--token=X`, `-e TOKEN=X`, `TOKEN=X` and `--header "Authorization: X"`.
-    """
+    """The values in command-line arguments with their names; the name is empty if there is none. Knows `--token X`,
+    `--token=X`, `-e TOKEN=X`, `TOKEN=X` and `--header "Authorization: X"`."""
     pending = ""
     for arg in args:
         flag = _FLAG.fullmatch(arg)

@@ -225,10 +225,8 @@ if not TYPE_CHECKING:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of `upstream.yaml`, for editors.
-
-    It accepts more than the settings do, as the file may: a variable in place of a number, a number in place of text.
-    """
+    """The JSON Schema of `upstream.yaml`, for editors. It accepts more than the settings do, as the file may: a
+    variable in place of a number, a number in place of text."""
     schema = Settings.model_json_schema()
     models = {model.__name__: model for model in _models(Settings)}
     for name, definition in [("Settings", schema), *schema["$defs"].items()]:

@@ -59,10 +59,8 @@ class ResultKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallKey:
-    """Identifies a call of a program when it runs again.
-
-    It does not depend on the order in which concurrent calls arrive; the sequence number of a call does.
-    """
+    """Identifies a call of a program when it runs again. It does not depend on the order in which concurrent calls
+    arrive; the sequence number of a call does."""
 
     server: str
     tool: str

@@ -90,11 +90,9 @@ def definition_digest(tool: ToolDefinition) -> str:
 def new_definitions(
     server: str, known: KnownTools, listed: Sequence[ToolDefinition], *, accept_new: bool, at: float
 ) -> list[KnownDefinition]:
-    """Definitions, or changes of them, that a listing adds to the known ones.
-
-    The first listing of a server is accepted as it is. Later, new tools are accepted if `accept_new`; changed ones, and
-    those that look like one that is gone, wait for the person.
-    """
+    """Definitions, or changes of them, that a listing adds to the known ones. The first listing of a server is accepted
+    as it is. Later, new tools are accepted if `accept_new`; changed ones, and those that look like one that is gone,
+    wait for the person."""
     gone = _Gone(known, {it.name for it in listed})
     added: list[KnownDefinition] = []
     for it in listed:

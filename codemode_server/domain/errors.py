@@ -49,10 +49,8 @@ class SettingsError(CodemodeError):
 
 
 class SandboxUnavailable(CodemodeError):
-    """Raised when no sandbox that the configuration allows can run on this machine.
-
-    `remedy` says what to do. `is_temporary`: another try may succeed (no network, disk full).
-    """
+    """Raised when no sandbox that the configuration allows can run on this machine. `remedy` says what to do.
+    `is_temporary`: another try may succeed (no network, disk full)."""
 
     def __init__(self, reason: str, remedy: str = "", *, is_temporary: bool = False) -> None:
         super().__init__(f"{reason}; {remedy}" if remedy else reason)
@@ -80,11 +78,8 @@ class SecretUnavailable(CodemodeError):
 
 
 class EncoderFailed(CodemodeError):
-    """Raised when texts can't be encoded as vectors; search then uses the next best ranker.
-
-    `remedy` says how to fix it. `may_retry` says whether another attempt may help: a process that ended, not a broken
-    model.
-    """
+    """Raised when texts can't be encoded as vectors; search then uses the next best ranker. `remedy` says how to fix
+    it. `may_retry` says whether another attempt may help: a process that ended, not a broken model."""
 
     def __init__(self, reason: str, remedy: str = "", *, may_retry: bool = False) -> None:
         super().__init__(f"{reason}; {remedy}" if remedy else reason)
@@ -108,10 +103,8 @@ class ExecutionError(CodemodeError):
 
 
 class LimitExceeded(ExecutionError):
-    """Raised when a program exceeds a limit of `upstream.yaml`.
-
-    `setting` is the limit's full name there, for instance `limits.calls`.
-    """
+    """Raised when a program exceeds a limit of `upstream.yaml`. `setting` is the limit's full name there, for instance
+    `limits.calls`."""
 
     code = "limit_exceeded"
 
@@ -163,10 +156,8 @@ class SignInRequired(UpstreamUnavailable):
 
 
 class DecisionOutdated(CodemodeError):
-    """Raised when the configuration was edited while a call waited for its server; nothing was sent.
-
-    Not an error for programs: the kernel decides again.
-    """
+    """Raised when the configuration was edited while a call waited for its server; nothing was sent. Not an error for
+    programs: the kernel decides again."""
 
 
 class CallTimedOut(CallError):

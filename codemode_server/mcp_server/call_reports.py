@@ -26,10 +26,8 @@ _GIVEN_UP = "cancelled by the program before the answer; the server may still ha
 
 
 def counted(reports: list[CallReport]) -> list[dict[str, Any]]:
-    """One entry a call; where there are many, one a tool and status with their count and total time.
-
-    The program succeeded, so it gave up the calls that were cancelled.
-    """
+    """One entry a call; where there are many, one a tool and status with their count and total time. The program
+    succeeded, so it gave up the calls that were cancelled."""
     ordered = sorted(reports, key=lambda report: report.seq)
     ordered = [replace(it, error=_GIVEN_UP) if it.status is CallStatus.CANCELLED else it for it in ordered]
     if len(ordered) <= _ONE_BY_ONE:
@@ -50,10 +48,8 @@ def counted(reports: list[CallReport]) -> list[dict[str, Any]]:
 
 
 def failed_calls(calls: list[dict[str, Any]], shown: str) -> list[str]:
-    """Calls whose failure the program caught, so that a result with gaps isn't taken for a whole one.
-
-    An error that the program itself has `shown` is not repeated.
-    """
+    """Calls whose failure the program caught, so that a result with gaps isn't taken for a whole one. An error that the
+    program itself has `shown` is not repeated."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for call in calls:
         if call["status"] not in (CallStatus.SUCCEEDED.value, CallStatus.CAPTURED.value):

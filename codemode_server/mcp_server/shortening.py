@@ -61,11 +61,8 @@ def fit_value(
     safe: Safe = str,
     whole: str | None = None,
 ) -> Fitted:
-    """`value` within the budget, whole if it can be.
-
-    `safe` is applied to each text that is left, before it is shortened: a secret that was cut would not be found.
-    `whole` is `as_text(value)` if that is known already.
-    """
+    """`value` within the budget, whole if it can be. `safe` is applied to each text that is left, before it is
+    shortened: a secret that was cut would not be found. `whole` is `as_text(value)` if that is known already."""
     whole = as_text(value) if whole is None else whole
     tokens = estimate_tokens(whole)
     characters = budget_tokens * CHARACTERS_PER_TOKEN if max_characters is None else max_characters

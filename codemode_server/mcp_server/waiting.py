@@ -120,10 +120,8 @@ async def report_progress(execution: Execution, send: SendProgress, product: Pro
 
 
 class Meter:
-    """The number in a progress notification: 100 for each call that ended, and parts of those in flight.
-
-    MCP demands that it grows with each notification, also when nothing has changed or an upstream counts back.
-    """
+    """The number in a progress notification: 100 for each call that ended, and parts of those in flight. MCP demands
+    that it grows with each notification, also when nothing has changed or an upstream counts back."""
 
     def __init__(self) -> None:
         self._value = 0.0

@@ -138,10 +138,8 @@ class ChildProcess:
             await self._process.aclose()
 
     async def close_stdin(self, seconds: float) -> None:
-        """Close its stdin, and wait at most so long for it to exit by itself.
-
-        By its return code: `Process.wait` also waits for pipes that grandchildren hold open.
-        """
+        """Close its stdin, and wait at most so long for it to exit by itself. By its return code: `Process.wait` also
+        waits for pipes that grandchildren hold open."""
         await _close(self._process.stdin)
         with anyio.move_on_after(seconds):
             while self.returncode is None:  # noqa: ASYNC110 - there is no event for it
@@ -149,10 +147,8 @@ class ChildProcess:
 
     async def end_group(self, grace_s: float) -> bool:
         """Send SIGTERM to its process group and, after `grace_s`, SIGKILL; gives whether all of the group is gone.
-
         Windows has no SIGTERM: there all of them are killed at once. Every wait is bounded: a process that the system
-        does not end is left behind.
-        """
+        does not end is left behind."""
         if sys.platform == "win32":
             windows.end_group(self._process)
             await self._group_ends(_REAP_S)

@@ -55,10 +55,8 @@ class Reaper:
         self._send(f"-{pgid}\n")
 
     async def aclose(self) -> None:
-        """Close the reaper's stdin, upon which it ends the groups that are still watched, and itself.
-
-        Waits for it only if no group is watched.
-        """
+        """Close the reaper's stdin, upon which it ends the groups that are still watched, and itself. Waits for it only
+        if no group is watched."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -29,10 +29,8 @@ class Choice:
 
 
 class Sandbox(OwnsTasks):
-    """A backend that starts in the background; programs wait until it is ready.
-
-    After a failure the next program tries again, so no restart is needed once the machine is fixed.
-    """
+    """A backend that starts in the background; programs wait until it is ready. After a failure the next program tries
+    again, so no restart is needed once the machine is fixed."""
 
     def __init__(self, choose: Callable[[], Awaitable[Choice]]) -> None:
         self._choose = choose

@@ -53,11 +53,9 @@ forms that it has, by JSON type (`number`) or by format (`date`, `date-time`, `d
 
 
 class HostApi(Protocol):
-    """Everything that a program can ask of the host. Each method may be awaited many times at once.
-
-    Of errors a `CallError` of `call` and `read`, and a `CodemodeError` of the others, goes to the program, which
-    continues; an `ExecutionError` ends it.
-    """
+    """Everything that a program can ask of the host. Each method may be awaited many times at once. Of errors a
+    `CallError` of `call` and `read`, and a `CodemodeError` of the others, goes to the program, which continues; an
+    `ExecutionError` ends it."""
 
     async def call(
         self,
@@ -78,12 +76,9 @@ class HostApi(Protocol):
         """The resources and templates that a server lists, as programs see them."""
 
     async def load(self, module: str) -> dict[str, Any]:
-        """The source of an importable module, by its dotted name.
-
-        `servers` and `servers.<server>` answer `{"kind": "package", "names": [...], "doc": str}`,
-        `servers.<server>.<tool>` and `skills.<name>` `{"kind": "module", "source": str}`, `skills` a package. A skill
-        that is a folder is a package, too.
-        """
+        """The source of an importable module, by its dotted name. `servers` and `servers.<server>` answer `{"kind":
+        "package", "names": [...], "doc": str}`, `servers.<server>.<tool>` and `skills.<name>` `{"kind": "module",
+        "source": str}`, `skills` a package. A skill that is a folder is a package, too."""
 
     async def search(
         self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None

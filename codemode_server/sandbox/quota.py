@@ -87,10 +87,8 @@ class Quota:
         self._removed = Removed()
 
     def watch(self, tasks: TaskGroup, channel: Channel, holder: int | None) -> asyncio.TimerHandle:
-        """End the program once one of its folders exceeds the quota; most have ended before the first look.
-
-        `holder` is the process on the host that has the program's files open.
-        """
+        """End the program once one of its folders exceeds the quota; most have ended before the first look. `holder` is
+        the process on the host that has the program's files open."""
         return asyncio.get_running_loop().call_later(_INTERVAL_SECONDS, tasks.start_soon, self._watch, channel, holder)
 
     async def is_exceeded(self, holder: int | None) -> bool:

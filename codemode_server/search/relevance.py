@@ -112,10 +112,8 @@ class _WordSets(NamedTuple):
 
 
 def deduplicated(ranked: Iterable[Scored], is_available: Callable[[Tool], bool]) -> list[Scored]:
-    """One of each group, in the order of their best members: the first tool that can be called, else the first.
-
-    Those of one server are never equivalent, and words of its own name distinguish services: GitHub's issues, GitLab's.
-    """
+    """One of each group, in the order of their best members: the first tool that can be called, else the first. Those
+    of one server are never equivalent, and words of its own name distinguish services: GitHub's issues, GitLab's."""
     groups: list[list[Scored]] = []
     by_name: dict[frozenset[str], list[list[Scored]]] = {}
     for scored in ranked:

@@ -47,8 +47,7 @@ def install_command(extra: str) -> str:
 
 def command_for(extra: str, prefix: str, direct_url: str | None) -> str:
     """The command for an environment and its `direct_url.json`, which installers write for what is not from an index:
-    https://packaging.python.org/en/latest/specifications/direct-url/
-    """
+    https://packaging.python.org/en/latest/specifications/direct-url/"""
     package, is_editable = _source(extra, direct_url)
     match found := installer(prefix):
         case Installer.UVX:

@@ -103,10 +103,8 @@ def joined_texts(value: JsonValue) -> Iterator[str]:
 
 
 def holds_too_many_values(data: bytes | bytearray, most: int = MAX_VALUES) -> bool:
-    """True if parsing `data`, JSON in UTF-8, would make more than `most` values and keys.
-
-    Of text that is not JSON it counts at least what a parser makes before it meets the mistake.
-    """
+    """True if parsing `data`, JSON in UTF-8, would make more than `most` values and keys. Of text that is not JSON it
+    counts at least what a parser makes before it meets the mistake."""
     if _separators(data) < most:
         return False  # even if none of them stood in a string
     # Without its escapes each quotation mark begins or ends a string: what stands outside are the even parts.

@@ -96,11 +96,9 @@ _share: RunVar[_Share] = RunVar("codemode_server.support.off_loop.share")
 
 
 class Pace:
-    """The pace of one stream of small pieces. All streams together work for half of the time, whatever comes.
-
-    One turn for others between two pieces is not enough: a program of a moment takes some thirty turns of the event
-    loop, so it would wait for thirty pieces of each stream.
-    """
+    """The pace of one stream of small pieces. All streams together work for half of the time, whatever comes. One turn
+    for others between two pieces is not enough: a program of a moment takes some thirty turns of the event loop, so it
+    would wait for thirty pieces of each stream."""
 
     def __init__(self) -> None:
         self._share = _of_loop(_share, _Share)
@@ -124,10 +122,8 @@ class Pace:
 
 
 def switch_threads_often() -> None:
-    """Set how long a thread that computes may keep the event loop waiting, each time that it has something to do.
-
-    A program of a moment takes some twenty turns of the loop; Python's 5 ms add up to a tenth of a second.
-    """
+    """Set how long a thread that computes may keep the event loop waiting, each time that it has something to do. A
+    program of a moment takes some twenty turns of the loop; Python's 5 ms add up to a tenth of a second."""
     sys.setswitchinterval(_SWITCH_SECONDS)
 
 

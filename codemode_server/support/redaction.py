@@ -50,11 +50,8 @@ Payloads = Literal["all", "shapes", "none"]
 
 
 class Redactor:
-    """Masks the secrets of the configuration.
-
-    Other transformations of a secret (base64, a hash) are not found, nor is a part of one: mask untrusted text before
-    you cut it. `head`, `tail` and `line` do both.
-    """
+    """Masks the secrets of the configuration. Other transformations of a secret (base64, a hash) are not found, nor is
+    a part of one: mask untrusted text before you cut it. `head`, `tail` and `line` do both."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets = _Search(secrets)
@@ -96,10 +93,8 @@ class Redactor:
         return limit + 4 * self._longest
 
     def tail(self, data: bytes, limit: int, *, is_cut: bool) -> str:
-        """At most the last `limit` bytes as text, masked; `is_cut`: earlier bytes were dropped from `data`.
-
-        A beginning that may be the end of a cut secret is left out.
-        """
+        """At most the last `limit` bytes as text, masked; `is_cut`: earlier bytes were dropped from `data`. A beginning
+        that may be the end of a cut secret is left out."""
         text = data.decode("utf-8", "replace")
         start = len(data[:-limit].decode("utf-8", "replace")) if len(data) > limit else 0
         start = max(start, self._longest) if is_cut else start
@@ -186,10 +181,8 @@ NO_SECRETS = Redactor()
 
 
 def payload(value: JsonValue, keep: Payloads, redactor: Redactor) -> str | None:
-    """`value` for the audit and traces: JSON text of at most `MAX_PAYLOAD_BYTES`, its shape, or nothing.
-
-    JSON that is too long becomes `{"…": "the first 5000 of 70000 characters of JSON", "begins": "…"}`.
-    """
+    """`value` for the audit and traces: JSON text of at most `MAX_PAYLOAD_BYTES`, its shape, or nothing. JSON that is
+    too long becomes `{"…": "the first 5000 of 70000 characters of JSON", "begins": "…"}`."""
     if keep == "none":
         return None
     if keep == "shapes":
@@ -210,11 +203,9 @@ def recorded_text(text: str, redactor: Redactor, limit: int) -> str:
 
 
 def shape(value: JsonValue) -> Any:
-    """Types, names of fields and lengths of a JSON value, without values.
-
-    `{"rows": [{"id": 1}, {"id": 2}]}` has the shape `{"rows": ["2 x", {"id": "int"}]}`. A
-    shape has at most `MAX_PAYLOAD_BYTES` as JSON, and only a bounded part of the value is read.
-    """
+    """Types, names of fields and lengths of a JSON value, without values. `{"rows": [{"id": 1}, {"id": 2}]}` has the
+    shape `{"rows": ["2 x", {"id": "int"}]}`. A shape has at most `MAX_PAYLOAD_BYTES` as JSON, and only a bounded part
+    of the value is read."""
     return _Shape().of(value, 0)
 
 

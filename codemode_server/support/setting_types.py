@@ -55,10 +55,8 @@ class NamedServer:
 
 
 class Section(BaseModel):
-    """One mapping of `upstream.yaml`. The docstring under each field is its documentation in the JSON Schema.
-
-    Not `use_attribute_docstrings`: it parses the source at each import, 40 ms before the host's handshake.
-    """
+    """One mapping of `upstream.yaml`. The docstring under each field is its documentation in the JSON Schema. Not
+    `use_attribute_docstrings`: it parses the source at each import, 40 ms before the host's handshake."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

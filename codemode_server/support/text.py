@@ -127,8 +127,6 @@ def joined_within(texts: Sequence[str], limit: int) -> str:
 
 def one_line(text: str, longest: int = MAX_LINE_CHARACTERS) -> str:
     """`text` escaped and at most `longest` characters, for logs, terminals and reports that are read line by line.
-
-    Secrets must be masked before, since it cuts.
-    """
+    Secrets must be masked before, since it cuts."""
     line = escaped(text[: longest + 1])
     return line if len(line) <= longest else line[: longest - 1] + "…"

@@ -81,10 +81,8 @@ class _Level:
 
 def walk(folder: Path, most_entries: int = EVERYTHING) -> Iterator[Entry]:
     """Everything below a folder; a folder comes before its entries, and once more after them. Links are not followed.
-
     Entries that disappear meanwhile or cannot be read are left out. The caller may remove entries. Raises
-    `TooManyFiles`; `OSError`: this process can't open more files.
-    """
+    `TooManyFiles`; `OSError`: this process can't open more files."""
     count = 0
     try:
         for entry in _walk_by_path(folder) if sys.platform == "win32" else _walk_by_descriptor(folder):

@@ -294,11 +294,9 @@ class Connection:
         self._features_changed.notify()
 
     async def _follow_features(self, session: Session) -> None:
-        """Declare features that hosts have brought since the session was opened.
-
-        In protocol 2026-07-28 each request declares them, so the tools are listed again. Older servers hear of them in
-        the handshake only, so the connection is made again; but not if the server was called, since it may hold state.
-        """
+        """Declare features that hosts have brought since the session was opened. In protocol 2026-07-28 each request
+        declares them, so the tools are listed again. Older servers hear of them in the handshake only, so the
+        connection is made again; but not if the server was called, since it may hold state."""
         while True:
             if not self._declared_features <= session.features:
                 if session.is_modern:

@@ -197,9 +197,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         self, servers: Mapping[str, ServerSettings], invalid: Mapping[str, str] | None = None
     ) -> None:
         """Apply new settings: stop removed servers, start new ones, restart those that are reached in another way now.
-
-        Returns when removed servers have stopped; new connections are made in the background.
-        """
+        Returns when removed servers have stopped; new connections are made in the background."""
         async with self._reconfiguring:
             before = self._connections
             kept = {name: before[name] for name in servers if name in before and before[name].adjust(servers[name])}

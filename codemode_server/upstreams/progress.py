@@ -18,10 +18,8 @@ _MAX_READ_CHARACTERS = 100_000
 
 @dataclass(slots=True)
 class CallProgress:
-    """The latest progress report of one call: the connection writes it, and the front reads it.
-
-    `message` and `fraction` are the upstream's own text and number.
-    """
+    """The latest progress report of one call: the connection writes it, and the front reads it. `message` and
+    `fraction` are the upstream's own text and number."""
 
     message: str = ""
     fraction: float | None = None

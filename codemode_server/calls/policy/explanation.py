@@ -114,9 +114,8 @@ def _as_json(decisions: Iterable[Decision]) -> list[dict[str, str]]:
 def explain(
     rules: PermissionRules, subject: Subject, arguments: Mapping[str, Any] | None, others: Sequence[Decision] = ()
 ) -> Explanation:
-    """Explain the decision on a call; without `arguments`, all that it may be. Limits count as not reached.
-
-    `others` are the decisions of the other steps of the policy."""
+    """Explain the decision on a call; without `arguments`, all that it may be. Limits count as not reached. `others`
+    are the decisions of the other steps of the policy."""
     considered: list[ConsideredRule] = []
     decisions: list[RuleDecision] = []
     known = None if arguments is None else Arguments(arguments)
@@ -136,10 +135,8 @@ def explain(
 
 
 def rules_without_tools(permissions: PermissionSettings, catalog: Catalog) -> Iterator[str]:
-    """A warning for each rule that names a tool which its servers don't list.
-
-    A glob may be a precaution for tools that come later, so it is reported only if it looks like a typing mistake.
-    """
+    """A warning for each rule that names a tool which its servers don't list. A glob may be a precaution for tools that
+    come later, so it is reported only if it looks like a typing mistake."""
     for number, rule in enumerate(permissions.rules, start=1):
         if (found := _without_tool(rule, catalog)) is not None:
             yield f"permissions.rules[rule {number}].{rule.answer}: {found}"

@@ -65,10 +65,8 @@ def resource_names(uri: str, *resources: Resource) -> tuple[str, ...]:
 
 @lru_cache(8192)
 def fits(names: Spellings, glob: str, *, is_wide: bool) -> bool:
-    """True if the glob matches one of the names; `is_wide` for rules that do not allow.
-
-    A name that looks like a glob, `get[1]`, is meant by itself; letters with marks are the same in either form.
-    """
+    """True if the glob matches one of the names; `is_wide` for rules that do not allow. A name that looks like a glob,
+    `get[1]`, is meant by itself; letters with marks are the same in either form."""
     if glob == "*" or (is_wide and names.unknown_below and _may_begin(glob, names.unknown_below)):
         return True
     return any(

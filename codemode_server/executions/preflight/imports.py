@@ -58,11 +58,8 @@ def failing_imports(
     why_no_skill: Callable[[str], str],
     is_saved: Callable[[str], bool],
 ) -> Iterator[tuple[_Import, str]]:
-    """Imports that fail when they are reached, each with a message.
-
-    `importable` are the modules of the sandbox, None if they are not known; `catalog` has the servers and tools;
-    `why_no_skill` and `is_saved` are as for `Preflight`.
-    """
+    """Imports that fail when they are reached, each with a message. `importable` are the modules of the sandbox, None
+    if they are not known; `catalog` has the servers and tools; `why_no_skill` and `is_saved` are as for `Preflight`."""
     texts = [it.value for it in reading.nodes if isinstance(it, ast.Constant) and isinstance(it.value, str)]
 
     def is_missing(name: str) -> bool:

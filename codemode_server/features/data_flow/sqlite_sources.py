@@ -137,11 +137,9 @@ def _source(row: Sequence[Any], holder: str) -> Source:
 
 
 class ForgottenSources:
-    """A file beside the database that lists whose sources the person has forgotten, and when.
-
-    Running servers hold sources in memory. They look whether the file has changed before they add a source or decide by
-    one, which costs less than a query; so nothing that is read after a server has noticed is forgotten with the rest.
-    """
+    """A file beside the database that lists whose sources the person has forgotten, and when. Running servers hold
+    sources in memory. They look whether the file has changed before they add a source or decide by one, which costs
+    less than a query; so nothing that is read after a server has noticed is forgotten with the rest."""
 
     def __init__(self, folder: Path) -> None:
         """Counts the present content as noticed."""

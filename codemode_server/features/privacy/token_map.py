@@ -92,10 +92,8 @@ _NO_DIGIT = re.compile(r"\D+")
 
 
 def normal_form(kind: str, value: str) -> str:
-    """`Ann@X.org` and `ann@x.org` are one address, `+49 30 901820` and `0049-30-901820` one number.
-
-    Values that differ in a letter or digit are different: whoever gives `ann@fass.de` says nothing of `ann@faß.de`.
-    """
+    """`Ann@X.org` and `ann@x.org` are one address, `+49 30 901820` and `0049-30-901820` one number. Values that differ
+    in a letter or digit are different: whoever gives `ann@fass.de` says nothing of `ann@faß.de`."""
     text = unicodedata.normalize("NFC", value).strip()
     match kind:
         case Kind.PHONE:

@@ -52,9 +52,8 @@ class Exchanges(OwnsTasks):
         caller: Caller,
         offered: list[dict[str, Any]],
     ) -> Answer:
-        """Record an answer. Gives it back, with the line on what it saved if that is switched on.
-
-        `offered`: the definitions that the host of the session has."""
+        """Record an answer. Gives it back, with the line on what it saved if that is switched on. `offered`: the
+        definitions that the host of the session has."""
         if answer.input_requests:  # the host repeats its call, and the model reads nothing
             return answer
         if not self._config.settings.results.savings or answer.execution is None:

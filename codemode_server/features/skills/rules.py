@@ -146,10 +146,8 @@ def check_name(name: str) -> None:
 
 
 def check_text(name: str, text: str, importable: frozenset[str] | None) -> None:
-    """Raises `MetaToolError` with all that is wrong, a line each.
-
-    `importable` are the modules of the sandbox, None if they are not known, as those of the user's own image.
-    """
+    """Raises `MetaToolError` with all that is wrong, a line each. `importable` are the modules of the sandbox, None if
+    they are not known, as those of the user's own image."""
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise MetaToolError(f"a skill has at most {MAX_BYTES // 1024} KiB")
     if clean(text) != text:

@@ -36,10 +36,8 @@ class Tracing:
         self._ends: list[Callable[[], object]] = []
 
     def start(self, settings: TracingSettings, environment: Mapping[str, str] = os.environ) -> list[str]:
-        """Sets up the configured exporters and returns their names.
-
-        Imports the SDK, so call it off the event loop and after the handshake.
-        """
+        """Sets up the configured exporters and returns their names. Imports the SDK, so call it off the event loop and
+        after the handshake."""
         names: list[str] = []
         is_asked_for = any(map(environment.get, _OTLP_VARIABLES)) and environment.get("OTEL_TRACES_EXPORTER") != "none"
         if settings.otlp_endpoint or is_asked_for:

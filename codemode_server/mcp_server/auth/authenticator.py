@@ -39,11 +39,9 @@ class HostUser(AuthenticatedUser):
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Says who may be served on one port, by the tokens that are accepted.
-
-    On loopback, the person who runs the product is served with the token in a file of theirs. Others need a token of
-    `codemode-server tokens` or of the issuer, and so does everybody on other addresses.
-    """
+    """Says who may be served on one port, by the tokens that are accepted. On loopback, the person who runs the product
+    is served with the token in a file of theirs. Others need a token of `codemode-server tokens` or of the issuer, and
+    so does everybody on other addresses."""
 
     own: str | None = field(default=None, repr=False)
     """The token of the person who runs the product; None where it is not accepted."""

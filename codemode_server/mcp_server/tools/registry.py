@@ -169,10 +169,8 @@ def annotations_of(spec: MetaToolSpec[Any], settings: Settings) -> dict[str, boo
 
 @cache
 def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """The schema without titles, and without null for optional arguments; null is still accepted.
-
-    pydantic takes milliseconds for each schema, and hosts wait for the list. The result is not to be changed.
-    """
+    """The schema without titles, and without null for optional arguments; null is still accepted. pydantic takes
+    milliseconds for each schema, and hosts wait for the list. The result is not to be changed."""
     schema = arguments.model_json_schema()
     properties = {name: _property(field) for name, field in schema["properties"].items()}
     dropped = ("title", "description")

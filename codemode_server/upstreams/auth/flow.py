@@ -83,10 +83,8 @@ class ChosenScopes(OAuthClientMetadata):
 
 
 class ChoosesIssuer(OAuthClientProvider):
-    """A provider that prefers the issuer that the settings name, and takes either spelling of one without a path.
-
-    mcp compares issuers as strings. Many servers name theirs with a slash at the end, and the issuer itself does not.
-    """
+    """A provider that prefers the issuer that the settings name, and takes either spelling of one without a path. mcp
+    compares issuers as strings. Many servers name theirs with a slash at the end, and the issuer itself does not."""
 
     chosen_issuer: str | None = None
     is_other_spelling = False

@@ -62,10 +62,8 @@ class _Network(Enum):
 
 
 class _PublicOnly(httpcore2.AsyncNetworkBackend):
-    """Connects to public addresses, and to those of the kind that all addresses of the server are.
-
-    The server's addresses are looked up once: an answer that changes later changes nothing. Not used with a proxy.
-    """
+    """Connects to public addresses, and to those of the kind that all addresses of the server are. The server's
+    addresses are looked up once: an answer that changes later changes nothing. Not used with a proxy."""
 
     def __init__(self, backend: httpcore2.AsyncNetworkBackend, server_host: str) -> None:
         self._backend = backend

@@ -200,11 +200,9 @@ def _load_runtime() -> None:
 
 
 class Run:
-    """Names and folder of one run of the product, and the cleanup after runs that crashed.
-
-    Each run has a folder under MSB_HOME (see `processes.file_lock`), and its machines are named after it. If the
-    process of a folder is dead, its machines are leftovers.
-    """
+    """Names and folder of one run of the product, and the cleanup after runs that crashed. Each run has a folder under
+    MSB_HOME (see `processes.file_lock`), and its machines are named after it. If the process of a folder is dead, its
+    machines are leftovers."""
 
     def __init__(self, home: Path) -> None:
         self._runs = home / "codemode"

@@ -56,12 +56,9 @@ def _is_whole(image: dict[str, Any]) -> bool:
 
 
 async def pull(reference: str, progress: Callable[[str], None]) -> Stored:
-    """Pulls the image from its registry unless it is present; `progress` gets a line when it begins.
-
-    A registry on this machine is contacted over plain HTTP, any other over HTTPS only. After a cancellation, the next
-    pull continues with what was downloaded.
-
-    Raises `SandboxUnavailable` with the reason and what to do."""
+    """Pulls the image from its registry unless it is present; `progress` gets a line when it begins. A registry on this
+    machine is contacted over plain HTTP, any other over HTTPS only. After a cancellation, the next pull continues with
+    what was downloaded. Raises `SandboxUnavailable` with the reason and what to do."""
     if (stored := await find(reference)) is not None:
         return stored
     insecure = ["--insecure"] if is_on_this_machine(reference) else []
@@ -73,11 +70,9 @@ async def pull(reference: str, progress: Callable[[str], None]) -> Stored:
 
 
 async def load_archive(path: Path, reference: str) -> Stored:
-    """Loads the image from an archive (of `docker save`, or an OCI layout) under the name `reference`.
-
-    microsandbox does not compare digests here, so the archive must be trusted. `Stored.digest` is the actual digest.
-
-    Raises `SandboxUnavailable` with the reason and what to do."""
+    """Loads the image from an archive (of `docker save`, or an OCI layout) under the name `reference`. microsandbox
+    does not compare digests here, so the archive must be trusted. `Stored.digest` is the actual digest. Raises
+    `SandboxUnavailable` with the reason and what to do."""
     done = await runtime.msb("load", "--quiet", "--input", str(path), "--tag", reference, seconds=_LOAD_SECONDS)
     if done.returncode != 0:
         raise _full_disk(done.stderr) or SandboxUnavailable(

@@ -139,10 +139,8 @@ class Machine:
 
 
 class _GuestListener:
-    """The host's socket that the supervisor connects to, once; nothing listens there afterwards.
-
-    If the boot fails or is cancelled, the connection is closed too.
-    """
+    """The host's socket that the supervisor connects to, once; nothing listens there afterwards. If the boot fails or
+    is cancelled, the connection is closed too."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

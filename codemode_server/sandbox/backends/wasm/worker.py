@@ -50,10 +50,8 @@ def engine() -> wasmtime.Engine:
 
 
 def compile_component(source: str, target: str) -> None:
-    """Write the component's native code for this machine and its digest, each atomically.
-
-    This process finishes both even if the product ends meanwhile, so the next product does not compile again.
-    """
+    """Write the component's native code for this machine and its digest, each atomically. This process finishes both
+    even if the product ends meanwhile, so the next product does not compile again."""
     import hashlib
 
     made = component.Component.from_file(engine(), source).serialize()

@@ -138,8 +138,7 @@ def _without_asked(shape: Shape, arguments: Mapping[str, Any]) -> Shape:
 
     These are all keys of rows if an argument is an SQL query; the keys of a dict if one argument that is a query
     (`{ user { id total } }`) or contains little else (`fields="id,title"`) names two or more of them and no other; and
-    the values in rows that are lists, if an argument is a query.
-    """
+    the values in rows that are lists, if an argument is a query."""
     asked = [_Asked.of(value) for value in arguments.values() if isinstance(value, str | list)]
     return _without_asked_keys(shape, asked, is_row=False) if asked else shape
 

@@ -127,8 +127,7 @@ def load(
     References to secrets are resolved, which may take seconds. Without `resolve`, or without `require_trust`, no
     command is run; without `resolve`, or if the file is not trusted, no secret is read. No server may be started then.
     A mistake in one server's entry turns off that server alone (`invalid_servers`). Any other raises `SettingsError`
-    with all errors: what limits programs must never be skipped.
-    """
+    with all errors: what limits programs must never be skipped."""
     environ = os.environ if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
     if place := places.asked_for(path, environ, cwd):

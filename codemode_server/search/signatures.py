@@ -27,8 +27,7 @@ def brief_signature(tool: Tool, characters: int, *, is_first: bool = False, with
     No parameter is left out before one that can be passed by position. An optional parameter whose default only the
     server knows is written as in TypeScript, `state?: str`, which takes two tokens less than `state: str = ...`. Unless
     `is_first`, types of required parameters have a lower length limit. Unless `with_phrases`, a parameter with a string
-    of several words, which is text of the upstream, is written without type and default.
-    """
+    of several words, which is text of the upstream, is written without type and default."""
     stub = tool.stub
     returned = f" -> {stub.returned.type}"
     if returned == " -> Any" or len(returned) > _MAX_TYPE_CHARACTERS:

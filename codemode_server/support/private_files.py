@@ -46,8 +46,7 @@ def private_folder(path: Path, setting: str = "", *, is_readable: bool = False) 
     """Make the folder, or check and tighten the one that is there; gives it without links.
 
     `setting` is what would name another folder, for the message. If others could read it and `is_readable`, they still
-    can: a person may keep other files there. Raises `NotPrivate`, `OSError`.
-    """
+    can: a person may keep other files there. Raises `NotPrivate`, `OSError`."""
     if sys.platform == "win32":
         path.mkdir(parents=True, exist_ok=True)
         return path

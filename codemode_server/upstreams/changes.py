@@ -65,8 +65,7 @@ async def listen_for_changes(session: Session, connection: Connection, subscribe
     if the server has none.
 
     Sets `subscribed` once the stream is open, or known not to exist. If it was set by then, because its waiter gave up
-    and listed the tools, everything counts as changed: a change before the stream opened would be missed.
-    """
+    and listed the tools, everything counts as changed: a change before the stream opened would be missed."""
     timings = connection.deps.timings
     pause_s = timings.backoff_first_s
 

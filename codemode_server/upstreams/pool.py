@@ -41,8 +41,7 @@ class RoutedCalls:
     Each method takes `progress`, to which what the upstream reports meanwhile is written; `revision`, that of the
     configuration under which the call was allowed (None: any); and `definition`, the digest of the tool's definition at
     that time (empty: any). Cancelling one cancels the call at the upstream. Each raises `UnknownTool` for an unknown
-    server, and as `Requests.send`.
-    """
+    server, and as `Requests.send`."""
 
     def __init__(self, config: LiveConfig, using: Callable[[str], AbstractContextManager[Connection]]) -> None:
         """`using` gives the connection for a call to the server of this raw name, held while the call lasts. It raises
@@ -111,8 +110,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
     `invalid` names the servers whose entries can't be used, each with the reason: they are listed and never started.
     `on_change` is called on the event loop after any change of `listings`; it has to be quick. The redactor of
     `config` is applied to the tools and descriptions of upstreams. Without `sign_ins`, requests carry only the headers
-    that are set.
-    """
+    that are set."""
 
     def __init__(
         self,

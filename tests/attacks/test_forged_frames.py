@@ -116,10 +116,8 @@ async def test_a_forged_read_asks_the_permissions_first_and_counts_as_a_call(tmp
 
 
 async def test_a_flood_of_questions_leaves_the_host_time_for_others(tmp_path: Path) -> None:
-    """The program never reads an answer; meanwhile the host is asked for something every now and then.
-
-    What is measured is the processor's time on the event loop until the answer, which other processes do not lengthen.
-    """
+    """The program never reads an answer; meanwhile the host is asked for something every now and then. What is measured
+    is the processor's time on the event loop until the answer, which other processes do not lengthen."""
     flood = "send(op='search', id=n, query='thing number ' * 900, detail_level='full', server=None, limit=10**9)"
     async with in_memory(configuration(tmp_path, hostile(tmp_path, "many"), limits={"wall_seconds": 2})) as host:
         endings: list[str] = []

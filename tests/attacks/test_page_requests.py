@@ -92,8 +92,7 @@ async def test_forms_of_another_shape_answer_nothing(tmp_path: Path) -> None:
 
 async def test_no_answer_to_others_on_this_machine_tells_the_path_of_the_pages(tmp_path: Path) -> None:
     """They can connect, and find the port. The path stands in the Content-Security-Policy of the pages; who knows it
-    can make a browser send the cookie to a server of theirs, since cookies are for all ports of an address.
-    """
+    can make a browser send the cookie to a server of theirs, since cookies are for all ports of an address."""
     lines = [
         *("GET / HTTP/1.1", "GET /open/guess HTTP/1.1", "HEAD /open/guess HTTP/1.1", "POST / HTTP/1.1"),
         *(

@@ -101,10 +101,8 @@ class Served:
 
 @contextmanager
 def serving(config: Path, *more: str, is_forked: bool = True) -> Iterator[Served]:
-    """The product over HTTP, until the block is left; a second look says that nothing of it stayed behind.
-
-    The process id of a fork is the one of its relay.
-    """
+    """The product over HTTP, until the block is left; a second look says that nothing of it stayed behind. The process
+    id of a fork is the one of its relay."""
     product = forked_product() if is_forked else PRODUCT
     port, data = free_port(), config.parent / "data"
     errors = config.parent / "stderr.log"

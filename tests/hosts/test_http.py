@@ -59,9 +59,7 @@ async def test_a_program_runs_in_both_eras(tmp_path: Path, mode: Mode, version: 
 
 def test_pages_and_names_of_elsewhere_are_refused(tmp_path: Path) -> None:
     """DNS rebinding: a page in the user's browser reaches loopback under a name of its own.
-
-    https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
-    """
+    https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning"""
     with serving(configured(tmp_path, "github")) as served:
         assert status(served) == 200
         assert status(served, Origin=f"http://127.0.0.1:{served.port}") == 200

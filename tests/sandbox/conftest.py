@@ -84,10 +84,8 @@ def backend(request: pytest.FixtureRequest) -> SandboxBackend:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def beside(backend: SandboxBackend, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of the host with nothing in it but `workspace`, which is empty.
-
-    It stays the same for all tests: a microVM is given its workspace when it boots.
-    """
+    """A folder of the host with nothing in it but `workspace`, which is empty. It stays the same for all tests: a
+    microVM is given its workspace when it boots."""
     folder = _beside(tmp_path_factory, backend.name)
     if any((folder / "workspace").iterdir()):
         # From inside: a microVM remembers for some seconds what was there, as each file system over a network does.

@@ -112,8 +112,7 @@ class Guardrail:
 
     A method may be called in several threads at once. One that raises, takes longer than `timeout`, or returns anything
     but a verdict blocks what it was asked about. It has to give the same answer to the same question: a program that is
-    resumed passes it again.
-    """
+    resumed passes it again."""
 
     Settings: ClassVar[type[BaseModel]] = NoSettings
     """The model of `settings` in `upstream.yaml`."""

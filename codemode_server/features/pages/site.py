@@ -39,8 +39,7 @@ class Site:
 
     The browser brings the code of the address, which works once, and gets a cookie. The pages are at a path that nobody
     can guess: cookies are sent to every port of an address, so that another server on the same one would get one for
-    `/`. And the path alone, from a browser's history for instance, opens nothing.
-    """
+    `/`. And the path alone, from a browser's history for instance, opens nothing."""
 
     def __init__(self, records: Records) -> None:
         self._records = records

@@ -60,11 +60,13 @@ _MAX_WORKSPACES = 1_000
 class App:
     """One product: everything between a host and its upstreams. Created by `open`."""
 
-    def __init__(self, loaded: LoadedSettings, *, has_mcp_tracing: bool = True) -> None:
-        """Reads the database, so call it in a thread. Raises `JournalUnavailable`: the database can't be used;
-        `SettingsError`: a guardrail can't be loaded; `NotPrivate`: another user could have made a folder of the
-        state."""
-        self.tools = tools = UpstreamCatalog(loaded)
+    def __init__(
+        self, loaded: LoadedSettings, tools: UpstreamCatalog | None = None, *, has_mcp_tracing: bool = True
+    ) -> None:
+        """Reads the database, so call it in a thread; `tools` is what has read it already. Raises
+        `JournalUnavailable`: the database can't be used; `SettingsError`: a guardrail can't be loaded; `NotPrivate`:
+        another user could have made a folder of the state."""
+        self.tools = tools = tools or UpstreamCatalog(loaded)
         settings = loaded.settings
         self.state_folder = state_folder(settings)
         self.principal = local_principal(settings)
@@ -137,6 +139,7 @@ class App:
         cls,
         loaded: LoadedSettings,
         *,
+        tools: UpstreamCatalog | None = None,
         watch: bool = False,
         has_mcp_tracing: bool = True,
     ) -> AsyncIterator[App]:
@@ -144,7 +147,7 @@ class App:
         called, and ends all of them on exit. Without `has_mcp_tracing`, `tracing.mcp` is off."""
         return_large_blocks()
         switch_threads_often()
-        app = await anyio.to_thread.run_sync(partial(cls, loaded, has_mcp_tracing=has_mcp_tracing))
+        app = await anyio.to_thread.run_sync(partial(cls, loaded, tools, has_mcp_tracing=has_mcp_tracing))
         app.tools.expect_tools()
         try:
             async with (

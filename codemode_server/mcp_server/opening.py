@@ -97,11 +97,12 @@ class FirstLists:
 class Start(Protocol):
     """What the first requests need."""
 
-    def stored_lists(self) -> FirstLists | None:
-        """The lists that the last run wrote; None if there are none for this configuration."""
+    def lists(self) -> FirstLists | None:
+        """The lists that the last run wrote for this configuration, or new ones; None if it can't be used. Called in a
+        thread."""
 
     def load_server(self) -> None:
-        """Import what the server needs; called in a thread."""
+        """Import what the server needs; called in that thread after `lists`."""
 
 
 class Opening:
@@ -114,11 +115,11 @@ class Opening:
         self._lines: list[bytes] = []
         self._answered_keys: list[tuple[str, Any] | None] = []
         self._is_initialized = False
-        self._loading = threading.Thread(target=start.load_server, daemon=True, name="loading")
+        self._loading = threading.Thread(target=self._load, daemon=True, name="loading")
         self._lists: FirstLists | None = None
-        self._has_looked = False
+        self._are_known = threading.Event()
         self.definitions: Definitions | None = None
-        """The answer to `tools/list`, if it was given here."""
+        """The answer to `tools/list`, once `run` has ended; None if it is not known then."""
 
     def run(self) -> None:
         """Answer what can be answered here, until the server is loaded: that begins in a thread once the first request
@@ -134,10 +135,19 @@ class Opening:
                 pass
         if self._loading.ident is not None:
             self._loading.join()  # two threads that import the same packages would meet in a deadlock of their locks
+            self.definitions = None if self._lists is None else self._lists.tools
 
-    def _stored(self) -> FirstLists | None:
-        if not self._has_looked:
-            self._has_looked, self._lists = True, self._start.stored_lists()
+    def _load(self) -> None:
+        try:
+            self._lists = self._start.lists()
+        finally:
+            self._are_known.set()
+        self._start.load_server()
+
+    def _known(self) -> FirstLists | None:
+        if self._loading.ident is None:
+            self._loading.start()
+        self._are_known.wait()
         return self._lists
 
     def _try_to_answer(self, line: bytes) -> bool:
@@ -198,10 +208,9 @@ class Opening:
                     and {*map(type, wanted.values())} <= {bool}
                 ):
                     return {"notifications": {name: True for name in wanted if wanted[name] and _CHANGES[name]}}
-            case "tools/list" | "prompts/list" as method if set(params) <= {"_meta"} and (lists := self._stored()):
+            case "tools/list" | "prompts/list" as method if set(params) <= {"_meta"} and (lists := self._known()):
                 if method == "prompts/list":
                     return self._listed_as({"prompts": lists.prompts}, meta)
-                self.definitions = lists.tools
                 return self._listed_as({"tools": lists.tools}, meta)
             case "resources/list" | "resources/templates/list" as method if set(params) <= {"_meta"}:
                 return self._listed_as({_LISTS[method]: []}, meta)

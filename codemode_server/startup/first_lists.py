@@ -30,6 +30,7 @@ from codemode_server.support.private_files import data_folder, open_private, pri
 if TYPE_CHECKING:
     from codemode_server.app import App
     from codemode_server.config import LoadedSettings
+    from codemode_server.startup.upstream_catalog import UpstreamCatalog
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def stored(config: Path | None) -> FirstLists | None:
         with os.fdopen(open_private(_file(place.path), os.O_RDONLY), "rb") as file:
             found = json.loads(file.read(_MAX_BYTES))
         return FirstLists(found["tools"], found["prompts"]) if found["made_from"] == _key(digests) else None
-    except (CodemodeError, OSError, ValueError, KeyError):
+    except (CodemodeError, OSError, ValueError, KeyError, TypeError):
         return None
 
 
@@ -62,14 +63,19 @@ def forget(loaded: LoadedSettings) -> None:
             _file(loaded.place.path).unlink(missing_ok=True)
 
 
+def current(tools: UpstreamCatalog) -> FirstLists:
+    """The lists as they are now."""
+    prompts = tools.prompts
+    return FirstLists(tools.offered(), [] if prompts is None else prompts.definitions())
+
+
 async def store(app: App) -> None:
-    """Write the lists as they are now."""
+    """Write the current lists."""
     await app.tools.take_acceptances()
-    loaded, prompts = app.loaded, app.tools.prompts
+    loaded = app.loaded
     if loaded.place is None or loaded.place.is_in_current_folder:
         return
-    lists = FirstLists(app.tools.offered(), [] if prompts is None else prompts.definitions())
-    content = json.dumps({"made_from": _key(loaded.digests), **asdict(lists)}).encode()
+    content = json.dumps({"made_from": _key(loaded.digests), **asdict(current(app.tools))}).encode()
     await anyio.to_thread.run_sync(_write, _file(loaded.place.path), content)
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from codemode_server.config import LoadedSettings
     from codemode_server.config.live import LiveConfig
     from codemode_server.mcp_server.auth.authenticator import Authenticator
+    from codemode_server.startup.upstream_catalog import UpstreamCatalog
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,8 @@ class _Start:
     def __init__(self, config: Path | None, *, has_mcp_tracing: bool = True) -> None:
         self.config = config
         self.has_mcp_tracing = has_mcp_tracing
+        self.tools: UpstreamCatalog | None = None
+        """As of the last run; None if it was not read for the lists."""
         self._configuration: LoadedSettings | SettingsError | None = None
 
     def configuration(self) -> LoadedSettings | SettingsError:
@@ -78,10 +81,18 @@ class _Start:
                 self._configuration = error
         return self._configuration
 
-    def stored_lists(self) -> FirstLists | None:
-        from codemode_server.startup.first_lists import stored
+    def lists(self) -> FirstLists | None:
+        from codemode_server.startup import first_lists
 
-        return stored(self.config)
+        try:
+            if (stored := first_lists.stored(self.config)) or isinstance(loaded := self.configuration(), SettingsError):
+                return stored
+            from codemode_server.startup.upstream_catalog import UpstreamCatalog
+
+            self.tools = UpstreamCatalog(loaded)
+            return first_lists.current(self.tools)
+        except Exception:  # noqa: BLE001 - the product meets the same error, and reports it to the model and the person
+            return None
 
     def load_server(self) -> None:
         """Do the slow imports. Over stdio this runs in a thread while the first requests are answered."""
@@ -158,7 +169,8 @@ class _Service:
             from codemode_server.app import App
             from codemode_server.startup.first_lists import store
 
-            async with App.open(loaded, watch=True, has_mcp_tracing=self._start.has_mcp_tracing) as app:
+            start = self._start
+            async with App.open(loaded, tools=start.tools, watch=True, has_mcp_tracing=start.has_mcp_tracing) as app:
                 self._start_log(app.state_folder, app.config)
                 for line in loaded.all_messages:
                     logger.warning("%s", line)

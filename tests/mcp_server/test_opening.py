@@ -85,6 +85,15 @@ print(*sys.modules)"""
     assert not [it for it in modules if it.startswith("codemode_server.catalog")]
 
 
+def test_the_lists_of_a_first_start_need_nothing_of_the_mcp_library(tmp_path: Path) -> None:
+    code = """
+import pathlib, sys
+from codemode_server.startup.serve import _Start
+print(len(_Start(pathlib.Path(sys.argv[1])).lists().tools), "mcp" in sys.modules)"""
+    path = configuration(tmp_path, office(tmp_path, "slack"))
+    assert subprocess.check_output([sys.executable, "-c", code, str(path)], text=True).split() == ["4", "False"]
+
+
 @pytest.mark.parametrize("version", [HANDSHAKE_VERSIONS[0], HANDSHAKE_VERSIONS[-1]])
 def test_a_session_that_begins_with_a_handshake_goes_on_at_the_server(tmp_path: Path, version: str) -> None:
     path = configuration(tmp_path, office(tmp_path, "slack"))

@@ -176,7 +176,7 @@ class Start:
     def __init__(self, tools: list[dict[str, Any]] | None = None) -> None:
         self._tools = tools
 
-    def stored_lists(self) -> FirstLists | None:
+    def lists(self) -> FirstLists | None:
         return None if self._tools is None else FirstLists(self._tools)
 
     def load_server(self) -> None:

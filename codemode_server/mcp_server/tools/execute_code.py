@@ -11,13 +11,9 @@ from codemode_server.config.settings import LimitSettings, Settings
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import MAX_DESCRIPTION_CHARACTERS
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.executions.preflight.preflight import LARGE_CHARACTERS
-from codemode_server.executions.program_text import as_python, may_hold_program
-from codemode_server.mcp_server.blocks import program_answer
 from codemode_server.mcp_server.listing import Example, Listing
 from codemode_server.mcp_server.product import ToolContext
 from codemode_server.mcp_server.tools.registry import Answer, Description, MetaToolSpec, ToolArguments
-from codemode_server.mcp_server.waiting import host_input, resumed, wait_for
 from codemode_server.support.off_loop import LARGE_BYTES, is_large, run_sized
 from codemode_server.support.text import clean_line
 
@@ -94,6 +90,9 @@ checkpoint.save(step=..., context=...) and checkpoint.load() carry a task over t
 
 
 async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -> Answer:
+    from codemode_server.mcp_server.blocks import program_answer
+    from codemode_server.mcp_server.waiting import host_input, resumed, wait_for
+
     config, executions = context.caller.config, context.product.executions
     limits, timeout_s = config.settings.limits, arguments.timeout
     is_too_long = timeout_s is not None and timeout_s > limits.wall_seconds
@@ -138,6 +137,9 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
 
 async def _program(text: str) -> str:
     """The program, out of what a model may have put around it."""
+    from codemode_server.executions.preflight.preflight import LARGE_CHARACTERS
+    from codemode_server.executions.program_text import as_python, may_hold_program
+
     return await run_sized(len(text) > LARGE_CHARACTERS, as_python, text) if may_hold_program(text) else text
 
 

@@ -1,7 +1,8 @@
 """The meta-tools, each described by a value: a module of this folder that has a `META_TOOL` is one.
 
 `tools/list`, the check of arguments and the dispatch of calls go through `meta_tools()`; nothing else names a
-meta-tool.
+meta-tool. A host may get the list before the MCP library is imported, so a module here imports only what its text
+needs; its handler imports the rest.
 
 Every word of the list costs every user tokens: what does not depend on the user's servers stays, with the instructions,
 under 1,200 tokens with the default settings. Hosts show different parts of it: some leave out the instructions, Qwen

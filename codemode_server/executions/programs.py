@@ -64,22 +64,26 @@ class ProgramRuns:
         execution.phase = Phase.RUNNING
         execution.calls.doubted_keys = checked.doubted_keys
         host_api = ProgramHostApi(execution, self.services, self.layers)
-        async with AsyncExitStack() as stack:
-            await self.layers.around_run(execution, stack)
-            program = Program(
-                execution.execution_id,
-                execution.code,
-                execution.limits,
-                execution.workspace or workspace.make(),
-                session_id=execution.session.session_id,
-                # A sandbox with the copy of a workspace is of no use to later programs.
-                is_last=execution.session.is_ephemeral or execution.workspace is not None,
-                modules=host_api.modules(checked.imports),
-                begun=execution.begun,
-                host_wait=execution.calls.host_wait,
-                repeat=execution.repeat,
-            )
-            execution.outcome = await backend.run(program, host_api)
+        try:
+            async with AsyncExitStack() as stack:
+                await self.layers.around_run(execution, stack)
+                program = Program(
+                    execution.execution_id,
+                    execution.code,
+                    execution.limits,
+                    execution.workspace or workspace.make(),
+                    session_id=execution.session.session_id,
+                    # A sandbox with the copy of a workspace is of no use to later programs.
+                    is_last=execution.session.is_ephemeral or execution.workspace is not None,
+                    modules=host_api.modules(checked.imports),
+                    begun=execution.begun,
+                    host_wait=execution.calls.host_wait,
+                    repeat=execution.repeat,
+                )
+                execution.outcome = await backend.run(program, host_api)
+        except BaseException:  # what not all layers have let through is not stored
+            execution.outcome, execution.plan = Outcome(Ending.DIED), None
+            raise
         if checked.warnings:
             execution.warnings += _left_warnings(execution, checked)
         return execution.outcome

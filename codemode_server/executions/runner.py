@@ -62,6 +62,7 @@ class ExecutionRunner:
     turns: Turns = field(default_factory=Turns)
     _answered: dict[Owner, list[Execution]] = field(default_factory=dict)
     """Those for which what comes after the answer is still to be done."""
+    _catching_up: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def run(self, execution: Execution) -> None:
         """One execution from its turn to what is done after its host has the answer. Only the end of the product is
@@ -115,15 +116,18 @@ class ExecutionRunner:
             self._answered.setdefault(execution.owner, []).append(execution)
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(_AFTER_ANSWER_SECONDS)
-                await self._catch_up(execution.owner)
+            await self._catch_up(execution.owner)
 
     async def _catch_up(self, owner: Owner) -> None:
-        """Do what comes after the answers of a session, which its next program may depend on."""
-        for execution in self._answered.pop(owner, ()):
-            try:
-                await self.layers.after(execution)
-            except Exception:
-                logger.exception("what follows execution %s failed", execution.execution_id)
+        """Do what comes after the answers of a session, which its next program may depend on. Not cancelled."""
+        with anyio.CancelScope(shield=True):
+            async with self._catching_up:
+                for execution in self._answered.get(owner, ()):  # which may grow meanwhile
+                    try:
+                        await self.layers.after(execution)
+                    except Exception:
+                        logger.exception("what follows execution %s failed", execution.execution_id)
+                self._answered.pop(owner, None)
 
     def note_status(self, execution: Execution) -> None:
         """Others may run while an execution waits for a person."""

@@ -36,6 +36,8 @@ from codemode_server.support.off_loop import LARGE_BYTES, Pace, is_large, read_l
 
 _BEGIN_SECONDS = 60.0
 """How long a started sandbox may take until it has the program."""
+_LINE_SECONDS = 0.1
+"""How long the frame of the line that a call is in may take to come after that."""
 _MAX_MESSAGE = 20_000
 _ROOM_BYTES = 16 * 2**20
 """Memory that the arguments of one program's calls may take together, where `call_bytes` is less."""
@@ -230,6 +232,7 @@ class Channel:
     async def _end_after_calls(self) -> None:
         for _ in range(self._limits.calls_in_flight):
             await self._call_slots.acquire()
+        await anyio.sleep(_LINE_SECONDS)
         self._exceed_limit("limits.calls")
 
     async def _answer(self, request: frames.Request, slots: anyio.Semaphore) -> None:

@@ -6,9 +6,12 @@ What they leave of a call is what is asked about, sent, recorded and audited; no
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from codemode_server.features.guardrails import (
@@ -75,7 +78,13 @@ class ShortResults(Guardrail):
     def on_result(self, program: GuardedProgram, result: ProgramResult) -> Any:
         if "hide" in str(result):
             return Block("hidden")
+        if "slow" in str(result):
+            LOOKING.set()
+            time.sleep(1)
         return Pass()
+
+
+LOOKING = threading.Event()
 
 
 def rails(*names: str, **more: Any) -> dict[str, Any]:
@@ -154,3 +163,13 @@ class TestTheResult:
             await host.until(lambda: "shown!!!" in log())  # the log of the second program has what it printed
             assert "hide!!!" not in log()
             assert "hide-and-seek" * 2 not in log()
+
+    async def test_that_of_a_program_that_is_cancelled_while_it_is_looked_at_is_stored_nowhere(
+        self, tmp_path: Path
+    ) -> None:
+        async with in_memory(configuration(tmp_path, **rails("ShortResults"))) as host:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(host.run, "'slow-' * 9_000")
+                await host.until(LOOKING.is_set)
+                tasks.cancel_scope.cancel()
+            assert "slow-slow" not in (await host.run(STORED)).text

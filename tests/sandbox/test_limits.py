@@ -42,6 +42,22 @@ async def test_no_program_gets_past_the_limit_on_calls(lab: Lab, code: str) -> N
     assert len(tools.calls) == 5
 
 
+@pytest.mark.portable
+@pytest.mark.parametrize(
+    ("code", "limit"),
+    [
+        ("x = 1\necho(x=1)\ny = 2\necho(x=2)", {"calls": 1}),
+        ("x = 1\n\n\nprint('x' * 60_000)", {"output_bytes": 10_000}),
+    ],
+)
+async def test_a_limit_that_the_host_counts_names_the_line_that_passed_it(
+    lab: Lab, code: str, limit: dict[str, Any]
+) -> None:
+    outcome = await lab.run(ECHO + code, **limit, call_bytes=10_000)
+    assert outcome.error is not None
+    assert (outcome.error.setting, outcome.error.line) == (f"limits.{next(iter(limit))}", 5)
+
+
 @pytest.mark.parametrize("size", [20_000, 30_000_000])
 async def test_arguments_are_limited_in_size(lab: Lab, size: int) -> None:
     """Also where the frame would be too long for any guest to send."""

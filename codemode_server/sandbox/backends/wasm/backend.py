@@ -217,8 +217,8 @@ class WasmBackend:
 
     async def _remove_scratch(self) -> None:
         while self._scratch:
-            await anyio.to_thread.run_sync(temporary.remove, self._scratch[-1])
-            self._scratch.pop()
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(temporary.remove, self._scratch.pop())
 
     async def _native_code(self) -> Path:
         async with self._starting:

@@ -37,7 +37,7 @@ _FRAME_COPIES = 8
 """Memory of a frame on its way, in sizes of its UTF-8: as bytes and as a text, which one emoji makes four times as
 long."""
 _DEEP = "call stack exhausted"
-_LINE, _DONE = '{"op":"line"', '{"op":"done"'
+_LINE, _CALL, _DONE = '{"op":"line"', '{"op":"call"', '{"op":"done"'
 _LINE_SECONDS = 0.02
 
 
@@ -86,7 +86,9 @@ class _Pipe:
                 self._line = frame
                 self._has_line.set()
                 return
-            if frame.startswith(_DONE):  # nothing may follow it
+            if self._line and not frame.startswith((_CALL, _DONE)):  # what may end it for a limit, at this line
+                self.write(self._line)
+            if not frame.startswith(_CALL):  # nothing may follow 'done'
                 self._line = ""
             self.write(frame)
 

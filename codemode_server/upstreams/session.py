@@ -257,11 +257,7 @@ class Session:
         if isinstance(message, types.JSONRPCRequest):
             self._tasks.start_soon(self._reply, message)
             return False
-        answered = message.id
-        if isinstance(answered, str) and answered.isdecimal() and len(answered) < _MAX_ID_DIGITS:
-            answered = int(answered)  # servers make texts of numbers
-        pending = self._pending.get(answered)
-        if pending is None:
+        if (pending := self._waiting_for(message.id)) is None:
             return False
         if isinstance(message, types.JSONRPCResponse):
             if not pending.outcome.done():
@@ -305,6 +301,8 @@ class Session:
                 pending.on_opened()
 
     def _waiting_for(self, request_id: Any) -> _Pending | None:
+        if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < _MAX_ID_DIGITS:
+            request_id = int(request_id)  # servers make texts of numbers
         return self._pending.get(request_id) if type(request_id) in (int, str) else None
 
     async def _reply(self, request: types.JSONRPCRequest) -> None:

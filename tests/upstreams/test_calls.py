@@ -66,6 +66,7 @@ HUGE = "1" + "0" * 400
     ("report", "fraction"),
     [
         ('"progress":1,"total":4', 0.25),
+        ('"progress":1,"total":4,"progressToken":"TOKEN"', 0.25),
         (f'"progress":{HUGE}', None),
         (f'"progress":1,"total":{HUGE}', None),
         (f'"progress":-{HUGE},"total":{HUGE}', None),

@@ -217,7 +217,7 @@ class StdioTransport(Transport):
         `ConnectionEnded`."""
         arguments = message["params"].get("arguments") if "params" in message else message.get("result")
         try:
-            line = await run_large(to_json, message) if is_large(arguments) else to_json(message)
+            line = await run_large(_as_json, message) if is_large(arguments) else _as_json(message)
         except ValueError:  # lone surrogates, which only ASCII escapes can carry
             line = (await run_sized(is_large(arguments), json.dumps, message)).encode()
         try:
@@ -304,6 +304,10 @@ class StdioTransport(Transport):
             self._reaper.forget(process.pid)
         elif not process.has_exited:
             logger.warning("process %d of %r is left behind: SIGKILL did not end it", process.pid, self._command)
+
+
+def _as_json(message: dict[str, Any]) -> bytes:
+    return to_json(message, inf_nan_mode="null")
 
 
 def inherited_environment(environ: Mapping[str, str], platform: str) -> dict[str, str]:

@@ -123,7 +123,7 @@ def call(request: dict[str, Any]) -> None:
     elif KIND == "reporting":
         token = json.dumps(request["params"]["_meta"]["progressToken"])
         for report in request["params"]["arguments"]["reports"]:
-            params = f'{{"progressToken":{token},{report}}}'
+            params = f'{{"progressToken":{token},{report.replace("TOKEN", token)}}}'
             sys.stdout.write(f'{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}\n')
         answer(request, {"content": [{"type": "text", "text": str(os.getpid())}]})
     elif KIND == "refusing":

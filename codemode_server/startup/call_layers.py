@@ -60,9 +60,9 @@ def gateway(
         privacy,  # all others but the server see tokens
         GuardedValues(features.guardrails),  # after the values are known
         Check(config),  # nobody is asked about a call that is refused or can't be sent
-        Departures(),  # may be one more question
+        Departures(decisions),  # may be one more question
         Approval(approver, decisions, resolver, events),  # decides again whenever what was decided on has changed
-        Replay(),  # also what a person says has arrived
+        Replay(decisions),  # also what a person says has arrived
         DryRun(),  # nothing of what is inside is done
         Begin(journal, events, config, privacy),  # a call that can't be recorded is not sent
         *([SignIn(features.sign_ins, events)] if features.sign_ins is not None else []),  # the same record holds

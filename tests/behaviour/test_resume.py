@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer
+from codemode_server.features.guardrails import Change, GuardedCall, Guardrail, Pass
 from codemode_server.features.resume.answer_order import AnswerOrder
 
 from .product import UPSTREAMS, Answer, Product, configuration, for_all, opened
@@ -167,9 +168,14 @@ for number in range(2):
     assert shared.diary() == ["a0", "a1"]
 
 
+class Lower(Guardrail):
+    def before_call(self, call: GuardedCall) -> Any:
+        return Change({**call.arguments, "text": "a"}, "small") if call.tool == "write_and_wait" else Pass()
+
+
 UNANSWERED = f"""
 try:
-    said = write_and_wait(text='a')
+    said = write_and_wait(text='A')
 except ToolError as error:
     said = error.message
 {ONCE_BROKEN}str(said)"""
@@ -205,8 +211,8 @@ AGAIN, GIVE_UP = (ApprovalAnswer(it, channel="command") for it in (True, False))
 async def test_a_person_or_the_setting_decides_about_a_write_without_an_answer_and_the_model_reads_how(
     tmp_path: Path, given: ApprovalAnswer | tuple[ApprovalAnswer, ...] | str, value: str, entries: int, said: str
 ) -> None:
-    unknown = {"unknown": given} if isinstance(given, str) else {}
-    async with product(tmp_path, server={"timeout": 1}, approvals={"browser": "never", **unknown}) as one:
+    more = {"approvals": {"browser": "never", **({"unknown": given} if isinstance(given, str) else {})}}
+    async with product(tmp_path, server={"timeout": 1}, guardrails=[{"use": f"{__name__}:Lower"}], **more) as one:
         name = await one.broken(UNANSWERED)
         given = (given,) if isinstance(given, ApprovalAnswer) else given
         answer, asked = await one.resume_answering(name, *([] if isinstance(given, str) else given))

@@ -39,6 +39,7 @@ class Guardrails(Layer):
             return
         self._decisions.decide(call)
         if isinstance(call.decision, Deny):
+            _restrict(call, call.decision)  # whatever the rules are by then: no guardrail has seen it
             return
         found = await self._chain.before_call(_guarded_call(call, call.arguments))
         call.changes = found.changes

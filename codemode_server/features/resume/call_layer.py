@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codemode_server.calls.execution_calls import ExecutionCalls
-from codemode_server.calls.kernel import Call, Layer, Next
+from codemode_server.calls.kernel import Call, Decisions, Layer, Next
 from codemode_server.calls.policy.policy import joined
 from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Decision, Recorded
 from codemode_server.domain.errors import ToolFailed
@@ -13,6 +13,9 @@ from codemode_server.sandbox.contract import Reply
 
 class Departures(Layer):
     """Has a person asked about calls that differ from the earlier run, or from the plan that is applied."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
 
     def is_for(self, calls: ExecutionCalls) -> bool:
         return calls.resumed is not None or calls.plan is not None
@@ -25,12 +28,15 @@ class Departures(Layer):
                     continue
                 departure = await expected.departure(call.record, lambda: bool(calls.in_flight))
                 if departure is not None:
-                    _depart(call, departure)
+                    _depart(call, departure, self._decisions)
         return await proceed(call)
 
 
 class Replay(Layer):
     """Answers calls that the earlier run made from the journal."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
 
     def is_for(self, calls: ExecutionCalls) -> bool:
         return calls.resumed is not None
@@ -43,7 +49,7 @@ class Replay(Layer):
         if isinstance(found, Recorded) and plan is not None and call.target.effect is not Effect.READS:
             plan.take_replayed(call.record)
         if isinstance(found, Ask) and found is not decided:
-            _depart(call, found)
+            _depart(call, found, self._decisions)
         else:
             call.decision = found
 
@@ -53,11 +59,10 @@ class Replay(Layer):
         return await proceed(call)
 
 
-def _depart(call: Call, departure: Ask) -> None:
-    """Make it one question with what is asked already."""
+def _depart(call: Call, departure: Ask, decisions: Decisions) -> None:
+    """Make it one question with what is asked already, the same that each later decision asks."""
     call.departure = departure if call.departure is None else joined([call.departure, departure])
-    if isinstance(call.decision, Allow | Ask):
-        call.decision = joined([departure, *([call.decision] if isinstance(call.decision, Ask) else [])])
+    decisions.decide_again(call)
 
 
 def _recorded_reply(outcome: CallOutcome) -> Reply:

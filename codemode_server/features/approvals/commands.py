@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -55,6 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     with stored_records(configuration(parsed)) as records:
+        if parsed.action in ("approve", "arrived"):
+            return _approve(records, parsed.id, _SCOPES[parsed.scope], getattr(parsed, "result", ""))
         return anyio.run(_run, records, parsed)
 
 
@@ -63,8 +66,6 @@ async def _run(records: Records, parsed: argparse.Namespace) -> int:
     match parsed.action:
         case "show":
             show(_whole(await _approval(records, parsed.id), as_json=as_json))
-        case "approve" | "arrived":
-            return await _approve(records, parsed.id, _SCOPES[parsed.scope], getattr(parsed, "result", ""))
         case "deny":
             approval = await _answerable_question(records, parsed.id, is_approval=False)
             answer = ApprovalAnswer(False, reason=parsed.reason, channel=NAME, answered_at=time.time())
@@ -98,8 +99,9 @@ def _whole(approval: Approval, *, as_json: bool) -> str:
     return "\n".join([head, whole_text(_printable(approval)), _state(approval)])
 
 
-async def _approve(records: Records, approval_id: str, scope: AnswerScope, result: str) -> int:
-    approval = await _answerable_question(records, approval_id, is_approval=True)
+def _approve(records: Records, approval_id: str, scope: AnswerScope, result: str) -> int:
+    # Not in an event loop, where Ctrl+C would not end the question to the person.
+    approval = anyio.run(partial(_answerable_question, records, approval_id, is_approval=True))
     asked = approval.question
     scopes = "|".join(name for name, it in _SCOPES.items() if it in asked.scopes)
     how = commands_of(approval) + ("" if asked.is_unanswered else f" [--for {scopes}]")
@@ -119,7 +121,7 @@ async def _approve(records: Records, approval_id: str, scope: AnswerScope, resul
         show(f"nothing was answered; {state}. To answer: {how}")
         return 1
     answer = ApprovalAnswer(True, scope, channel=NAME, answered_at=time.time(), result=result_of(result))
-    await records.answer(approval.approval_id, answer)
+    anyio.run(records.answer, approval.approval_id, answer)
     again = "" if approval.answer is None else "; it holds when the program makes the call again, or is resumed"
     show(f"{'arrived' if scope is AnswerScope.ARRIVED else 'approved'}: {one_line(asked.title, 200)}{again}")
     return 0

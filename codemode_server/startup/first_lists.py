@@ -2,8 +2,9 @@
 the configuration, the database and the catalog is loaded.
 
 One file for each configuration file, in the data folder of the user. It counts for the configuration from which it was
-made, by the digests of its files, and for this version. What is in it was for hosts: masked, and with protected data
-replaced. A configuration in the current folder has none, since it needs the person's trust.
+made, all of which was in force, by the digests of its files and the variables in them, and for this version. What is in
+it was for hosts: masked, and with protected data replaced. A configuration in the current folder has none, since it
+needs the person's trust.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def stored(config: Path | None) -> FirstLists | None:
                 places.read_source(path, digests)
         with os.fdopen(open_private(_file(place.path), os.O_RDONLY), "rb") as file:
             found = json.loads(file.read(_MAX_BYTES))
-        return FirstLists(found["tools"], found["prompts"]) if found["made_from"] == _key(digests) else None
+        is_for_this = found["made_from"] == _key(digests, found["variables"])
+        return FirstLists(found["tools"], found["prompts"]) if is_for_this else None
     except (CodemodeError, OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -72,10 +74,12 @@ def current(tools: UpstreamCatalog) -> FirstLists:
 async def store(app: App) -> None:
     """Write the current lists."""
     await app.tools.take_acceptances()
-    loaded = app.loaded
-    if loaded.place is None or loaded.place.is_in_current_folder:
+    loaded = app.takeover.whole
+    if loaded is None or loaded.place is None or loaded.place.is_in_current_folder:
         return
-    content = json.dumps({"made_from": _key(loaded.digests), **asdict(current(app.tools))}).encode()
+    variables = sorted(loaded.expanded_from)
+    made_from = {"made_from": _key(loaded.digests, variables), "variables": variables}
+    content = json.dumps(made_from | asdict(current(app.tools))).encode()
     await anyio.to_thread.run_sync(_write, _file(loaded.place.path), content)
 
 
@@ -92,6 +96,7 @@ def _file(path: Path) -> Path:
     return data_folder() / "first-lists" / f"{places.digest(str(path).encode())[:16]}.json"
 
 
-def _key(digests: Mapping[str, str]) -> str:
-    about = [__version__, os.environ.get(PRINCIPAL_VARIABLE), sorted(it for it in digests.items() if it[1])]
+def _key(digests: Mapping[str, str], variables: list[str]) -> str:
+    values = [os.environ.get(it) for it in (PRINCIPAL_VARIABLE, *variables)]
+    about = [__version__, values, sorted(it for it in digests.items() if it[1])]
     return places.digest(json.dumps(about).encode())

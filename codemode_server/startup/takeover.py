@@ -32,6 +32,8 @@ class ConfigTakeover:
         """`config` is what it is put in force in. Reads the HTTP token, so call it in a thread. Without
         `has_mcp_tracing`, `tracing.mcp` is off whatever the file says."""
         self.loaded = loaded
+        self.whole: LoadedSettings | None = loaded
+        """The same if all of it is in force, and no part waits for the next start."""
         self._has_mcp_tracing = has_mcp_tracing
         self._http_tokens = http_token.existing()
         self._replaced_secrets = frozenset[str]()
@@ -55,7 +57,7 @@ class ConfigTakeover:
             logger.info("took over the edited %s", place.path)
 
     async def _take_over(self, news: LoadedSettings, *, is_microvm: bool) -> None:
-        self.loaded = news
+        self.loaded, self.whole = news, None
         settings, later = in_force(self.config.settings, self._settings(news))
         if is_microvm:
             later += beyond_running_machines(self.config.settings.limits, settings.limits)
@@ -64,6 +66,7 @@ class ConfigTakeover:
         # A token that was replaced stays valid for products that serve it.
         self._http_tokens |= await anyio.to_thread.run_sync(http_token.existing)
         self.config.replace(settings, self._redactor(), news.messages_for_model)
+        self.whole = None if later else news
 
     def _settings(self, loaded: LoadedSettings) -> Settings:
         settings = loaded.settings

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
+from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.mcp_server.opening import HANDSHAKE_VERSIONS, MODERN_VERSION, FirstLists
-from codemode_server.startup.first_lists import forget, stored
+from codemode_server.startup.first_lists import forget, store, stored
 from tests.behaviour.product import configuration, office
 
 pytestmark = pytest.mark.slow
@@ -153,6 +154,24 @@ def test_the_first_list_is_what_the_last_run_wrote_for_this_configuration(tmp_pa
     assert stored(path) is not None, "the control"
     forget(load(path))
     assert stored(path) is None, "the person has accepted a changed tool"
+
+
+async def test_a_stored_list_is_only_for_the_variables_and_for_what_was_in_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would have output schemas, for instance, where the next run gives no structured content."""
+    path = configuration(tmp_path, office(tmp_path, "slack"), limits={"calls": "${MOST:-7}"})
+    async with App.open(load(path)) as app:
+        await store(app)
+        assert stored(path) is not None, "the control"
+        with monkeypatch.context() as environment:
+            environment.setenv("MOST", "8")
+            assert stored(path) is None
+        for added, is_stored in (({"limits": {"calls": 8}}, True), ({"results": {"structured_content": False}}, False)):
+            path.write_text(json.dumps(json.loads(path.read_text()) | added))
+            await app.takeover._take_over(load(path), is_microvm=False)
+            await store(app)
+            assert (stored(path) is not None) == is_stored, added
 
 
 def test_configuration_and_database_are_read_not_on_the_event_loop(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ MAX_URI = 8_192
 _MAX_LINE = 10**7
 """Largest line number; no program has so many lines."""
 _MAX_PROBLEM = 200
-_LARGE_NUMBER = re.compile(rb"[eE]\+?\d{3}|\d{200}")
+_LARGE_NUMBER = re.compile(rb"[eE]\+?\d{3}|(?<!\d)\d{200}")
 """What every number has that is too large for a float; texts may have it, too."""
 
 

@@ -257,14 +257,13 @@ class Session:
         if isinstance(message, types.JSONRPCRequest):
             self._tasks.start_soon(self._reply, message)
             return False
-        if (pending := self._waiting_for(message.id)) is None:
+        if (pending := self._waiting_for(message.id)) is None or pending.outcome.done():
             return False
         if isinstance(message, types.JSONRPCResponse):
-            if not pending.outcome.done():
-                pending.outcome.set_result(Answer(message.result, is_read))
+            pending.outcome.set_result(Answer(message.result, is_read))
             return True
         error = message.error
-        _resolve(pending, RequestFailed(error.code, error.message, error.data))
+        pending.outcome.set_result(RequestFailed(error.code, error.message, error.data))
         return False
 
     async def take_large(self, message: types.JSONRPCMessage) -> None:

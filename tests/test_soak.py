@@ -10,6 +10,7 @@ from benchmarks.soak import BOUNDS, Soak, excesses
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_short_soak_finds_the_product_within_its_bounds(tmp_path: Path) -> None:
     soak = Soak(tmp_path)
     soak.run(programs=90, rounds=2)

@@ -49,6 +49,14 @@ class Runs(Protocol):
     async def run(self, execution: Execution) -> Outcome: ...
 
 
+@dataclass(slots=True)
+class _Answered:
+    """Executions of one session whose hosts have their answers, and for which what follows is still to be done."""
+
+    executions: list[Execution] = field(default_factory=list)
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+
+
 @dataclass(slots=True, kw_only=True)
 class ExecutionRunner:
     """Runs `limits.programs` at once; the others wait for their turn."""
@@ -60,9 +68,7 @@ class ExecutionRunner:
     recorder: ExecutionRecorder
     config: LiveConfig
     turns: Turns = field(default_factory=Turns)
-    _answered: dict[Owner, list[Execution]] = field(default_factory=dict)
-    """Those for which what comes after the answer is still to be done."""
-    _catching_up: anyio.Lock = field(default_factory=anyio.Lock)
+    _answered: dict[Owner, _Answered] = field(default_factory=dict)
 
     async def run(self, execution: Execution) -> None:
         """One execution from its turn to what is done after its host has the answer. Only the end of the product is
@@ -76,8 +82,7 @@ class ExecutionRunner:
                 async with self.turns.turn(execution.owner, self.config.settings.limits, execution.wait_in_queue):
                     execution.status = ExecutionStatus.RUNNING
                     try:
-                        if execution.owner in self._answered:
-                            await self._catch_up(execution.owner)
+                        await self._catch_up(execution.owner)
                         blocked = await runs.prepare(execution)
                         await self.recorder.begin(execution)
                         execution.outcome = blocked or await runs.run(execution)
@@ -113,21 +118,26 @@ class ExecutionRunner:
                 await execution.results.drop()
             execution.done.set()
             execution.changed.notify()
-            self._answered.setdefault(execution.owner, []).append(execution)
+            self._answered.setdefault(execution.owner, _Answered()).executions.append(execution)
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(_AFTER_ANSWER_SECONDS)
             await self._catch_up(execution.owner)
 
     async def _catch_up(self, owner: Owner) -> None:
-        """Do what comes after the answers of a session, which its next program may depend on. Not cancelled."""
+        """Do what comes after the answers of a session, which its next program may depend on. Not cancelled. Other
+        sessions do not wait for it."""
+        if (answered := self._answered.get(owner)) is None:
+            return
         with anyio.CancelScope(shield=True):
-            async with self._catching_up:
-                for execution in self._answered.get(owner, ()):  # which may grow meanwhile
+            async with answered.lock:
+                for execution in answered.executions:  # which may grow meanwhile
                     try:
                         await self.layers.after(execution)
                     except Exception:
                         logger.exception("what follows execution %s failed", execution.execution_id)
-                self._answered.pop(owner, None)
+                answered.executions.clear()
+                if self._answered.get(owner) is answered:
+                    del self._answered[owner]
 
     def note_status(self, execution: Execution) -> None:
         """Others may run while an execution waits for a person."""

@@ -66,7 +66,7 @@ class UpstreamCatalog:
         self._preparing = anyio.Lock()
         self._catalog = Catalog.build([])
         self._catalog = self._newest()
-        self._has_had_direct_tools = False
+        self._has_had_direct_tools = self._may_have_direct_tools()
         self._is_old = False
 
     def expect_tools(self) -> None:
@@ -106,7 +106,9 @@ class UpstreamCatalog:
                 self._catalog = newest
 
     def listings_changed(self) -> None:
+        """A server has listed something else, or the configuration was edited."""
         self._is_old = True
+        self._has_had_direct_tools |= self._may_have_direct_tools()
         self.revision += 1
         self._changed.notify()
 
@@ -120,13 +122,11 @@ class UpstreamCatalog:
     def direct_tools(self) -> DirectTools | None:
         """The tools of servers that the host gets; None if no configuration so far has had it get any: a host may call
         what an edit has taken away."""
-        settings = self.config.settings
-        self._has_had_direct_tools |= any(server.may_have_direct_tools for server in settings.servers.values())
         if not self._has_had_direct_tools:
             return None
         from codemode_server.features.direct_tools.tools import DirectTools
 
-        return DirectTools(self.current(), settings, self.config.redactor)
+        return DirectTools(self.current(), self.config.settings, self.config.redactor)
 
     @property
     def prompts(self) -> Prompts | None:
@@ -154,6 +154,9 @@ class UpstreamCatalog:
 
     def _listings(self) -> list[UpstreamListing]:
         return self._protected.within(self._visible.within(self.pool.listings()))
+
+    def _may_have_direct_tools(self) -> bool:
+        return any(server.may_have_direct_tools for server in self.config.settings.servers.values())
 
     def _is_large_change(self) -> bool:
         known = {server.raw_name: server.listing for server in self._catalog.servers}

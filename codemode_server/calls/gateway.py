@@ -13,7 +13,7 @@ from codemode_server.calls.events import CallEvents, CallUnresolved
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.fitted_arguments import fitted_arguments
 from codemode_server.calls.kernel import Kernel
-from codemode_server.calls.resolver import Resolver
+from codemode_server.calls.resolver import TargetResolver
 from codemode_server.calls.targets import READING, ToolTarget
 from codemode_server.catalog.catalog import Server
 from codemode_server.domain.errors import UnknownTool
@@ -33,7 +33,9 @@ class Gateway:
     """Built once; holds no state of any call. Its calls raise `CallError`, with a message for the program, if they did
     not succeed, and `JournalUnavailable` if they could not be recorded, so they were not sent."""
 
-    def __init__(self, resolver: Resolver, kernel: Kernel, events: CallEvents, sign_ins: SignIns | None = None) -> None:
+    def __init__(
+        self, resolver: TargetResolver, kernel: Kernel, events: CallEvents, sign_ins: SignIns | None = None
+    ) -> None:
         self._resolver = resolver
         self._kernel = kernel
         self._events = events

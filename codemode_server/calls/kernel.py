@@ -154,7 +154,7 @@ class Layer:
         """What holds beside the rules. Pure: it is asked again whenever the call is decided."""
 
     async def settle(self, call: Call) -> None:
-        """May answer the call in another way than its server: asked once, after the first decision."""
+        """Called once, after the first decision; may replace it, so that the call is answered without its server."""
 
     async def around(self, call: Call, proceed: Next) -> Reply:
         """Do the part of this layer around what is inside it. Raises as `Kernel.run` does."""
@@ -212,7 +212,8 @@ class Decisions:
         call.revision = self._config.revision
 
     def decide_again(self, call: Call) -> None:
-        """The configuration, the tool, or what the session has read may have changed."""
+        """Decide anew, since the configuration, the tool, or what the session has read may have changed; refuse a tool
+        that the edited configuration does not offer."""
         server = self._config.settings.servers.get(call.record.server)
         is_offered = server is not None and server.enabled and call.target.is_selected(server)
         if is_offered or call.revision == self._config.revision:

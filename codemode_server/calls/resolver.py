@@ -23,7 +23,7 @@ class CatalogSource(Protocol):
         """Have `current` know all changes of listings so far."""
 
 
-class Resolver:
+class TargetResolver:
     """Methods that find something raise `UnknownTool` if it is not there, with the nearest names."""
 
     def __init__(self, source: CatalogSource) -> None:

@@ -20,7 +20,7 @@ from codemode_server.calls.events import (
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.kernel import Call, Decisions, Layer, Next
 from codemode_server.calls.policy.refusals import require_not_denied
-from codemode_server.calls.resolver import Resolver
+from codemode_server.calls.resolver import TargetResolver
 from codemode_server.calls.results import linked_uris
 from codemode_server.calls.targets import MAX_OUTDATED, CallTarget, send, title_of
 from codemode_server.config.live import LiveConfig
@@ -94,7 +94,7 @@ class Approval(Layer):
         self,
         approver: Approver,
         decisions: Decisions,
-        resolver: Resolver,
+        resolver: TargetResolver,
         events: CallEvents,
     ) -> None:
         self._approver = approver

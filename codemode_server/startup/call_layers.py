@@ -11,7 +11,7 @@ from codemode_server.calls.call_reports import CallReports
 from codemode_server.calls.events import CallEvents
 from codemode_server.calls.gateway import Gateway
 from codemode_server.calls.kernel import Decisions, Kernel, Layer
-from codemode_server.calls.resolver import CatalogSource, Resolver
+from codemode_server.calls.resolver import CatalogSource, TargetResolver
 from codemode_server.calls.steps import Approval, Approver, Begin, Check, Send
 from codemode_server.config.live import LiveConfig
 from codemode_server.features import provided
@@ -53,7 +53,7 @@ def gateway(
     events: CallEvents,
     features: CallFeatures,
 ) -> Gateway:
-    resolver, decisions, privacy = Resolver(source), Decisions(config), features.privacy
+    resolver, decisions, privacy = TargetResolver(source), Decisions(config), features.privacy
     layers: list[Layer] = [
         *features.restrictions,  # they look at nothing that others change
         Guardrails(features.guardrails, decisions),  # see the result last; the key is made of what they leave

@@ -23,7 +23,7 @@ _PAUSE_PER_LISTING = 20
 _MAX_PAUSE_S = 10.0
 
 
-class Upkeep:
+class Relisting:
     """Lists again after each change, at a pace: a server that notifies without end must not take all of our time."""
 
     def __init__(self, what: str, timings: Timings) -> None:

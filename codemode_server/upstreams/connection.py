@@ -22,7 +22,7 @@ from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
 from codemode_server.support.change_signal import ChangeSignal
 from codemode_server.upstreams.auth.sign_ins import Show
-from codemode_server.upstreams.changes import Upkeep, listen_for_changes
+from codemode_server.upstreams.changes import Relisting, listen_for_changes
 from codemode_server.upstreams.connection_deps import ConnectionDeps
 from codemode_server.upstreams.failures import first_cause, why_not_connected, why_not_ready
 from codemode_server.upstreams.known_offers import KnownOffers
@@ -61,8 +61,8 @@ class Connection:
         self._changed = ChangeSignal()
         self._nudge = anyio.Event()
         self._nudged_at = -math.inf
-        self._tools_upkeep = Upkeep(f"upstream {name!r}: its changed tools", deps.timings)
-        self._offers_upkeep = Upkeep(f"upstream {name!r}: its resources and prompts", deps.timings)
+        self._tools_relisting = Relisting(f"upstream {name!r}: its changed tools", deps.timings)
+        self._offers_relisting = Relisting(f"upstream {name!r}: its resources and prompts", deps.timings)
         self._features_changed = ChangeSignal()
         self._is_renewed = False
         """True if the connection was ended only to reconnect with more features."""
@@ -245,9 +245,9 @@ class Connection:
         async with anyio.create_task_group() as tasks:
             with anyio.fail_after(self._timings.connect_s):
                 handshake_at_once = await negotiate(session, legacy=legacy, probe_s=self._timings.probe_s)
-                self._tools_upkeep.reset()
-                self._offers_upkeep.reset()
-                update = partial(self._offers_upkeep.run, at_once=True)
+                self._tools_relisting.reset()
+                self._offers_relisting.reset()
+                update = partial(self._offers_relisting.run, at_once=True)
                 tasks.start_soon(update, partial(self._update_offers, session), self._logged)
                 if session.is_modern:
                     subscribed = anyio.Event()
@@ -257,14 +257,14 @@ class Connection:
                     subscribed.set()
                 found = await self.offers.list_tools(session)
                 with anyio.move_on_after(self._timings.offers_s):  # tools need not wait for resources
-                    await self._offers_upkeep.listed.wait()
+                    await self._offers_relisting.listed.wait()
             is_started.set()
             await self.offers.take_tools(found, session, self.settings, "legacy" if handshake_at_once else "auto")
             self._session = session
             self._error = None
             self._connected_at = anyio.current_time()
             self._set_state(UpstreamState.READY)
-            tasks.start_soon(self._tools_upkeep.run, partial(self._update_tools, session), self._logged)
+            tasks.start_soon(self._tools_relisting.run, partial(self._update_tools, session), self._logged)
             tasks.start_soon(self._follow_features, session)
             await session.lost.wait()
             tasks.cancel_scope.cancel()
@@ -309,7 +309,7 @@ class Connection:
 
     def note_change(self, is_of_tools: bool) -> None:
         """The server has changed its tools, or else its resources or prompts."""
-        (self._tools_upkeep if is_of_tools else self._offers_upkeep).changed.set()
+        (self._tools_relisting if is_of_tools else self._offers_relisting).changed.set()
 
     def _set_state(self, state: UpstreamState) -> None:
         self._state = state

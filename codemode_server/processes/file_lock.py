@@ -35,21 +35,20 @@ def held(path: Path, *, timeout_s: float | None = None) -> Iterator[int]:
     file can't be made or locked; `TimeoutError` if it was not free within `timeout_s`."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
-        _lock(descriptor, timeout_s)
+        if not _lock(descriptor, timeout_s):
+            raise TimeoutError(f"another process holds the lock {path.name}")
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, timeout_s: float | None) -> None:
+def _lock(descriptor: int, timeout_s: float | None) -> bool:
     if timeout_s is None:
-        lock_descriptor(descriptor)
-        return
+        return lock_descriptor(descriptor)
     end = time.monotonic() + timeout_s
-    while not lock_descriptor(descriptor, blocking=False):
-        if time.monotonic() >= end:
-            raise TimeoutError
+    while not (has_lock := lock_descriptor(descriptor, blocking=False)) and time.monotonic() < end:
         time.sleep(_POLL_S)
+    return has_lock
 
 
 class RunFolder:

@@ -127,7 +127,7 @@ def unavailable(path: Path, error: Exception) -> JournalUnavailable:
             f"the record {path} can't be used: database or disk is full. Free some disk space; "
             "`codemode-server workspace clean` removes the programs' files."
         )
-    if code in _LOCKED:
+    if code in _LOCKED or isinstance(error, TimeoutError):
         cause = f"another program has had it locked for seconds ({error})"
         remedy = "End that program, for instance a database browser or a backup; `lsof` names it"
     else:
@@ -170,21 +170,24 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    """Processes open the file one after another: SQLite opens the log by its name when it first reads, and must not
+    find that of another file since a process has set this one aside meanwhile."""
+    lock = path.with_name(f"{FILE_NAME}.lock")
     try:
-        return _connection(path)
-    except _OtherSchema:
-        pass
-    except JournalUnavailable as error:
-        if _primary_code(error.__cause__) != sqlite3.SQLITE_IOERR:  # as where another process sets it aside just now
-            raise
-    try:
-        with held(path.with_name(f"{FILE_NAME}.lock")):
+        private_folder(path.parent, is_readable=True)
+        for name in (path.name, lock.name, *(FILE_NAME + suffix for suffix in ("-wal", "-shm", "-journal"))):
+            check_file(path.with_name(name))
+        with held(lock, timeout_s=_BUSY_SECONDS):
             try:
-                return _connection(path)  # another process may have set it aside meanwhile
+                return _connection(path)
             except _OtherSchema as problem:
                 logger.warning("%s It was set aside as %s, and a new one is made.", problem, _set_aside(path))
                 return _connection(path)
-    except OSError as error:
+    except NotPrivate as error:
+        raise JournalUnavailable(
+            f"the record {path} can't be used: {error}; or set state.dir in upstream.yaml to another folder"
+        ) from error
+    except (OSError, sqlite3.Error) as error:
         raise unavailable(path, error) from error
 
 
@@ -201,35 +204,20 @@ def _set_aside(path: Path) -> Path:
 
 
 def _connection(path: Path) -> sqlite3.Connection:
-    try:
-        connection = _connect(path)
-        try:
-            _use_wal(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
-            _check_schema(connection, path)
-        except BaseException:
-            connection.close()
-            raise
-    except NotPrivate as error:
-        raise JournalUnavailable(
-            f"the record {path} can't be used: {error}; or set state.dir in upstream.yaml to another folder"
-        ) from error
-    except (OSError, sqlite3.Error) as error:
-        raise unavailable(path, error) from error
-    return connection
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    """Connect to the file, which is created privately if it is missing."""
-    private_folder(path.parent, is_readable=True)
-    for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
-        check_file(path.with_name(FILE_NAME + suffix))
     # SQLite would follow a link, and make a file that others can read. An existing file is not opened here: closing it
     # would release the locks of this process's other connections.
     with suppress(FileExistsError):
         os.close(open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-    return sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        _use_wal(connection)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+        _check_schema(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:

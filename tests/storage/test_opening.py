@@ -11,15 +11,16 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.storage import database as database_module
 from codemode_server.storage.database import ASIDE_NAME, FILE_NAME, Database, unavailable
 from codemode_server.storage.schema import VERSION
-from tests.storage.at_once import STARTS, run_at_once
+from tests.storage.at_once import ROOT, STARTS, run_at_once
 from tests.storage.journal_rows import begin_execution as record
 
 
@@ -184,6 +185,41 @@ def test_to_explain_an_error_leaves_the_locks_of_open_connections(folder: Path) 
         command = [sys.executable, "-c", OPENS_AND_CLOSES, str(folder / FILE_NAME)]
         subprocess.run(command, timeout=30, check=True, env=os.environ)
         assert log.exists()
+
+
+OPENS_AND_DIES = """
+import os, sys
+from pathlib import Path
+from codemode_server.storage.database import Database
+from tests.storage.journal_rows import begin_execution
+begin_execution(Database(Path(sys.argv[1])), sys.argv[2])
+os._exit(0)
+"""
+
+
+def test_no_file_is_set_aside_while_another_process_opens_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite opens a log by its name when it first reads: the new log would be copied into the old file."""
+    execute(f"PRAGMA user_version = {VERSION - 1}")(folder)
+    use_wal = database_module._use_wal
+    others = [subprocess.Popen([sys.executable, "-c", OPENS_AND_DIES, str(folder), "other"], cwd=ROOT)]
+
+    def use_wal_later(connection: sqlite3.Connection) -> None:
+        if others:
+            other = others.pop()
+            with suppress(subprocess.TimeoutExpired):
+                other.wait(timeout=2)
+            ended.append(other)
+        use_wal(connection)
+
+    ended: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(database_module, "_use_wal", use_wal_later)
+    with closing(Database(folder)) as database:
+        record(database, "this")
+        with database.use() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert [other.wait(timeout=30) for other in ended] == [0]
+    assert executions(folder, ASIDE_NAME) == ["x1"]
+    assert sorted(executions(folder)) == ["other", "this"]
 
 
 SETS_ASIDE = f"""

@@ -20,15 +20,13 @@ from codemode_server.domain.principals import Principal
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.preflight.preflight import Preflight
 from codemode_server.executions.workspace import Workspace
-from codemode_server.features import provided
+from codemode_server.features import create, provided
 from codemode_server.features.approvals.approver import PersonApprover
 from codemode_server.features.approvals.elicitation import ElicitationChannel
 from codemode_server.features.approvals.patterns import write_rule
 from codemode_server.features.data_flow.read_sources import ReadSources
-from codemode_server.features.guardrails.loading import guardrail_chain
 from codemode_server.features.privacy.call_privacy import call_privacy
 from codemode_server.features.resume.reruns import Reruns
-from codemode_server.features.session_logs.session_log import SessionLogs
 from codemode_server.features.skills.library import ProjectSkills, SkillLibrary
 from codemode_server.features.skills.program_skills import ProgramSkills
 from codemode_server.features.telemetry import product_telemetry
@@ -51,6 +49,8 @@ from codemode_server.support.allocator import return_large_blocks
 from codemode_server.support.off_loop import switch_threads_often
 
 if TYPE_CHECKING:
+    from codemode_server.features.guardrails.chain import GuardrailChain
+    from codemode_server.features.learned_types.learning import Learning
     from codemode_server.features.savings.exchanges import Exchanges
 
 _MAX_WORKSPACES = 1_000
@@ -78,10 +78,13 @@ class App:
         """Tells work in threads to stop; the process can't end before it."""
         self.metrics = Metrics(product_telemetry.readings(self))
         self.privacy = call_privacy(self.config, self.stores.tokens)
-        self.learning = tools.learning
-        self.learning.load()
+        learnings = [tools.learning] if tools.learning is not None else []
+        for it in learnings:
+            it.load()
         self.stores.delete_plain()
         self.usage = UsageStats(self.stores.uses, self.config)
+        self.saved: tuple[Learning | UsageStats, ...] = (*learnings, self.usage)
+        """What is written every second and at the end."""
         self.workspace = lru_cache(_MAX_WORKSPACES)(partial(Workspace, self.state_folder))
         self.workspace(self.principal).check_usable()
         project_skills = ProjectSkills(Path(settings.state.skills))
@@ -106,7 +109,7 @@ class App:
         self.sandbox = Sandbox(self.sandbox_start.choose)
         self.sources = ReadSources(self.config, self.stores.sources)
         self.sources.load(lambda principal: self.workspace(principal).newest_change())
-        self.session_logs = SessionLogs(self.workspace, self.config)
+        self.session_logs = [it(self.workspace, self.config) for it in provided("session_logs")]
         place = loaded.place
         self.approver = PersonApprover(
             self.stores.approvals,
@@ -116,7 +119,7 @@ class App:
             sources_of=self.sources.labelled,
             write_rule=None if place is None else partial(write_rule, place),
         )
-        self.guardrails = guardrail_chain(self.config)
+        self.guardrails: GuardrailChain | None = create("guardrail_chain", self.config)
         self.gateway = product_gateway(self)
         self.preflight = Preflight(catalog=self.catalog, listed=self.tools.wait_for_listing, config=self.config)
         self.program_skills = ProgramSkills(self.skills, self.preflight, self.sources, self.sandbox)
@@ -153,10 +156,9 @@ class App:
             async with (
                 app.sandbox.open(),
                 app.pool.open(),
-                app.session_logs.open(),
+                app._features_open(),
                 app.executions.open(),
                 app.approver.open(),
-                app._exchanges_open(),
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(background.run, app)
@@ -173,16 +175,16 @@ class App:
             temporary.close()
             app.tracing.shutdown(app.metrics.end)
             with anyio.CancelScope(shield=True):
-                await app.learning.save()
-                await app.usage.save()
+                for one in app.saved:
+                    await one.save()
                 # It waits for the disk, and up to five seconds for another product's lock.
                 await anyio.to_thread.run_sync(app.stores.close, limiter=anyio.CapacityLimiter(1))
 
     @asynccontextmanager
-    async def _exchanges_open(self) -> AsyncIterator[None]:
+    async def _features_open(self) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            for exchanges in self.exchanges:
-                await stack.enter_async_context(exchanges.open())
+            for it in (*self.session_logs, *self.exchanges):
+                await stack.enter_async_context(it.open())
             yield
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,13 +11,9 @@ import anyio.to_thread
 
 from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.config.settings import Settings
-from codemode_server.domain.errors import SettingsError
-from codemode_server.features.guardrails.loading import load_guardrails
-from codemode_server.features.guardrails.settings import GuardrailSettings, guardrails_of
-from codemode_server.features.privacy.settings import PrivacySettings
+from codemode_server.features import provided
 from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, candidates, demand
 from codemode_server.search.vector_ranker import SearchDiagnosis, diagnose
-from codemode_server.support.extras import missing_privacy
 from codemode_server.support.text import escaped
 
 
@@ -54,11 +49,8 @@ class Report:
 async def _examine(configured: Settings, boot: bool) -> Report:
     """Check everything; with `boot`, boot a microVM unless a check has failed. Downloads and changes nothing."""
     report = await examine_sandbox(configured.sandbox, boot=boot)
-    others = (
-        _search(await anyio.to_thread.run_sync(diagnose, configured.search)),
-        await anyio.to_thread.run_sync(_guardrails, guardrails_of(configured)),
-        _privacy(PrivacySettings.of(configured)),
-    )
+    others = [_search(await anyio.to_thread.run_sync(diagnose, configured.search))]
+    others += [await anyio.to_thread.run_sync(check, configured) for check in provided("check")]
     is_met = report.is_met and not any(it.state == "missing" for it in others)
     return replace(report, checks=(*report.checks, *others), is_met=is_met)
 
@@ -80,22 +72,6 @@ async def examine_sandbox(settings: SandboxSettings, *, boot: bool) -> Report:
         why = f"`{demand(settings)}` can't be met" if demand(settings) else "no sandbox can be had"
         destination = f"nothing, since {why} as things are"
     return Report((*checks,), destination, is_met)
-
-
-def _privacy(settings: PrivacySettings) -> Check:
-    if settings.is_on and (lacking := missing_privacy(settings.name_models)):
-        why = f"privacy.servers protects results, and {lacking.reason}"
-        return Check("privacy", "missing", why, lacking.command)
-    return Check("privacy", "ok", settings.summary)
-
-
-def _guardrails(configured: Sequence[GuardrailSettings]) -> Check:
-    """Loads those that are used, as at the start of the product."""
-    try:
-        used = ", ".join(it.name for it in load_guardrails(configured)) or "none"
-    except SettingsError as error:
-        return Check("guardrails", "missing", str(error).replace("\n", "; "), "edit upstream.yaml, or install it")
-    return Check("guardrails", "ok", f"used, in this order: {used}")
 
 
 def _search(found: SearchDiagnosis) -> Check:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +10,6 @@ from dataclasses import replace
 import anyio
 import anyio.to_thread
 
-from codemode_server.app import App
 from codemode_server.calls.policy.explanation import rules_without_tools
 from codemode_server.catalog.catalog import Server
 from codemode_server.cli import workspace
@@ -25,16 +22,13 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.problems import no_server
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
-from codemode_server.features.changed_tools.tool_definitions import REVIEW
-from codemode_server.features.privacy.settings import PrivacySettings
-from codemode_server.features.savings import commands as stats
+from codemode_server.features import provided
 from codemode_server.search.vector_ranker import diagnose
 from codemode_server.secrets.store import notify, retry_file
 from codemode_server.support.text import one_line
 from codemode_server.support.tokens import estimate_tokens
 
 _MAX_CELL_CHARACTERS = 200
-_MAX_DIRECT = 30
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,44 +54,12 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         files = await anyio.to_thread.run_sync(workspace.status_line, loaded)
         mask = app.config.redactor.text
         warned = (f"warning: {line}" for line in rules_without_tools(loaded.settings.permissions, app.catalog()))
-        asked = [*warned, *_changed_tools(app), *await _open_questions(app)]
-        counted = await stats.status_line(loaded)
-        privacy = PrivacySettings.of(loaded.settings)
-        protection = f"privacy: {privacy.summary}" if privacy.is_on else ""
+        of_features = [line for status_lines in provided("status_lines") for line in await status_lines(app)]
         where = f"sandbox: {sandbox.destination}; `codemode-server doctor` tells more"
-        found = (*asked, files, counted, protection, f"search: {search.text}", where)
+        found = (*warned, *of_features, files, f"search: {search.text}", where)
         lines = [one_line(mask(line)) for line in found if line]
-        page = "\n".join([servers_table(servers, mask), "", *_direct_tools(app), *lines])
+        page = "\n".join([servers_table(servers, mask), "", *lines])
         return page, sandbox.is_met and search.is_met and all(map(is_well, servers))
-
-
-def _direct_tools(app: App) -> Iterator[str]:
-    """The tools that hosts get beside the four, on a line, and why others don't come; nothing if none are exposed."""
-    mask, tools = app.config.redactor.text, app.tools.direct_tools
-    if tools is None:
-        return
-    found, problems = tools.checked_definitions()
-    names = ", ".join(it["name"] for it in found[:_MAX_DIRECT]) + (", …" if len(found) > _MAX_DIRECT else "")
-    tokens = sum(estimate_tokens(json.dumps(it, ensure_ascii=False)) for it in found)
-    yield f"direct tools: {names} ({len(found)}, {tokens:,} tokens)" if found else "direct tools: none"
-    yield from (f"  {one_line(mask(problem))}" for problem in problems)
-
-
-def _changed_tools(app: App) -> Iterator[str]:
-    """How many tools nobody has accepted as they are listed now; nothing if there are none."""
-    listed = [(server.raw_name, tool.definition) for server in app.catalog().servers for tool in server.tools]
-    if count := sum(app.tools.definitions.unaccepted(*it) is not None for it in listed):
-        yield f"changed tools: {count}, not accepted as they are now; `{REVIEW}` shows and accepts them"
-
-
-async def _open_questions(app: App) -> list[str]:
-    """How many calls wait for the person; nothing if none does."""
-    found = [it for it in await app.stores.approvals.unanswered(app.principal) if it.is_open(time.time())]
-    if not found:
-        return []
-    waits = "1 call waits" if len(found) == 1 else f"{len(found)} calls wait"
-    answers = "`codemode-server approvals approve ID` or `deny ID` answers"
-    return [f"approvals: {waits} for you; `codemode-server approvals` shows them, {answers}"]
 
 
 def is_well(server: Server) -> bool:

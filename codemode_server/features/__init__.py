@@ -38,13 +38,31 @@ class Feature:
 
 
 FEATURES = (
-    Feature("approvals", commands={"approvals": "show the calls that wait for you, and approve or refuse them"}),
-    Feature("changed_tools", commands={"tools": "show tools that changed since they were accepted, and accept them"}),
+    Feature(
+        "approvals",
+        commands={"approvals": "show the calls that wait for you, and approve or refuse them"},
+        provides={"status_lines": "commands:status_lines"},
+    ),
+    Feature(
+        "changed_tools",
+        commands={"tools": "show tools that changed since they were accepted, and accept them"},
+        provides={"status_lines": "commands:status_lines"},
+    ),
     Feature("data_flow", commands={"sources": "show what sessions have read, or forget it"}),
-    Feature("direct_tools"),
+    Feature("direct_tools", provides={"direct_tools": "tools:DirectTools", "status_lines": "tools:status_lines"}),
     Feature("dry_run"),
-    Feature("guardrails", (FeatureSection("guardrails", "Guardrails", after="approvals"),)),
-    Feature("learned_types"),
+    Feature(
+        "guardrails",
+        (FeatureSection("guardrails", "Guardrails", after="approvals"),),
+        provides={
+            "guardrail_chain": "loading:guardrail_chain",
+            "guardrail_layer": "call_layer:Guardrails",
+            "guarded_values_layer": "call_layer:GuardedValues",
+            "guarded_programs_layer": "guarded_programs:GuardedPrograms",
+            "check": "loading:diagnosis",
+        },
+    ),
+    Feature("learned_types", provides={"learning": "learning:Learning"}),
     Feature(
         "pages",
         commands={"ui": "open local pages: executions, approvals, servers, permissions, savings"},
@@ -54,9 +72,13 @@ FEATURES = (
         "privacy",
         (FeatureSection("privacy", "PrivacySettings", after="guardrails"),),
         {"privacy": "list privacy tokens, show what one stands for, or forget them"},
-        {"delete_old_rows": "sqlite_tokens:delete_forgotten_tokens"},
+        {
+            "check": "reports:diagnosis",
+            "status_lines": "reports:status_lines",
+            "delete_old_rows": "sqlite_tokens:delete_forgotten_tokens",
+        },
     ),
-    Feature("prompts"),
+    Feature("prompts", provides={"prompts": "prompts:Prompts"}),
     Feature("resume"),
     Feature(
         "savings",
@@ -64,11 +86,12 @@ FEATURES = (
         provides={
             "call_observer": "direct_tokens:count_direct_tokens",
             "exchanges": "exchanges:Exchanges",
+            "status_lines": "commands:status_lines",
             "delete_old_rows": "sqlite_savings:delete_old_rows",
         },
     ),
-    Feature("session_logs"),
-    Feature("sign_in"),
+    Feature("session_logs", provides={"session_logs": "session_log:SessionLogs"}),
+    Feature("sign_in", provides={"sign_ins": "sign_in_offers:SignInOffers", "sign_in_layer": "call_layer:SignIn"}),
     Feature(
         "skills",
         (FeatureSection("skills", "SkillSettings", after="results"),),
@@ -84,6 +107,11 @@ FEATURES = (
     Feature("workflows", commands={"workflow": "list workflows, check them against the tools, or run one"}),
 )
 """Every feature."""
+
+
+def create(name: str, *arguments: Any, otherwise: Any = None) -> Any:
+    """What the feature that provides this makes of the arguments; `otherwise` if there is none."""
+    return next((it(*arguments) for it in provided(name)), otherwise)
 
 
 def provided(name: str) -> list[Any]:

@@ -81,6 +81,6 @@ def _clean_leftovers(app: App) -> None:
 async def _save_learned(app: App) -> None:
     while True:
         await anyio.sleep(_SAVE_SECONDS)
-        stored = [await one.save() for one in (app.learning, app.usage)]
+        stored = [await one.save() for one in app.saved]
         if not all(stored):
             await anyio.sleep(_RETRY_SAVE_SECONDS)

@@ -14,21 +14,19 @@ from codemode_server.calls.kernel import Decisions, Kernel, Layer
 from codemode_server.calls.resolver import CatalogSource, TargetResolver
 from codemode_server.calls.steps import Approval, Approver, Begin, Check, Send
 from codemode_server.config.live import LiveConfig
-from codemode_server.features import provided
+from codemode_server.features import create, provided
 from codemode_server.features.changed_tools.call_layer import ChangedTools
 from codemode_server.features.data_flow.call_layer import DataFlow
 from codemode_server.features.dry_run.call_layer import DryRun
-from codemode_server.features.guardrails.call_layer import GuardedValues, Guardrails
-from codemode_server.features.guardrails.chain import NO_GUARDRAILS, GuardrailChain
 from codemode_server.features.privacy.call_privacy import Privacy
 from codemode_server.features.resume.call_layer import Departures, Replay
-from codemode_server.features.sign_in.call_layer import SignIn
-from codemode_server.features.sign_in.sign_in_offers import SignInOffers
 from codemode_server.features.telemetry.call_metrics import CallMetrics
 from codemode_server.features.telemetry.call_tracing import CallTracing
 
 if TYPE_CHECKING:
     from codemode_server.app import App
+    from codemode_server.calls.gateway import SignIns
+    from codemode_server.features.guardrails.chain import GuardrailChain
     from codemode_server.storage.sqlite_journal import SqliteJournal
     from codemode_server.upstreams.pool import UpstreamPool
 
@@ -38,8 +36,8 @@ class CallFeatures:
     """What the configuration adds to calls."""
 
     privacy: Privacy
-    guardrails: GuardrailChain = NO_GUARDRAILS
-    sign_ins: SignInOffers | None = None
+    guardrails: GuardrailChain | None = None
+    sign_ins: SignIns | None = None
     restrictions: Sequence[Layer] = ()
     """Layers that only restrict."""
 
@@ -56,19 +54,26 @@ def gateway(
     resolver, decisions, privacy = TargetResolver(source), Decisions(config), features.privacy
     layers: list[Layer] = [
         *features.restrictions,  # they look at nothing that others change
-        Guardrails(features.guardrails, decisions),  # see the result last; the key is made of what they leave
+        *_layers(
+            "guardrail_layer", features.guardrails, decisions
+        ),  # see the result last; the key is made of what they leave
         privacy,  # all others but the server see tokens
-        GuardedValues(features.guardrails),  # after the values are known
+        *_layers("guarded_values_layer", features.guardrails),  # after the values are known
         Check(config),  # nobody is asked about a call that is refused or can't be sent
         Departures(decisions),  # may be one more question
         Approval(approver, decisions, resolver, events),  # decides again whenever what was decided on has changed
         Replay(decisions),  # also what a person says has arrived
         DryRun(),  # nothing of what is inside is done
         Begin(journal, events, config, privacy),  # a call that can't be recorded is not sent
-        *([SignIn(features.sign_ins, events)] if features.sign_ins is not None else []),  # the same record holds
+        *_layers("sign_in_layer", features.sign_ins, events),  # the same record holds
     ]
     kernel = Kernel(layers, Send(upstreams), decisions=decisions, journal=journal, events=events, config=config)
     return Gateway(resolver, kernel, events, features.sign_ins)
+
+
+def _layers(name: str, part: object, *more: object) -> list[Layer]:
+    """The layer of a feature around its part of the product; none without that."""
+    return [] if part is None else [it(part, *more) for it in provided(name)]
 
 
 def product_gateway(app: App) -> Gateway:
@@ -77,7 +82,7 @@ def product_gateway(app: App) -> Gateway:
     events = CallEvents(
         [app.sources.take_event, CallTracing(config), CallReports(config)],
         after_answer=[
-            app.learning.take_event,
+            *([app.tools.learning.take_event] if app.tools.learning is not None else []),
             *provided("call_observer"),
             CallAudit(stores.audit, config),
             CallMetrics(app.metrics, config),
@@ -85,5 +90,5 @@ def product_gateway(app: App) -> Gateway:
         ],
     )
     restrictions = (ChangedTools(app.tools.definitions), DataFlow(config, app.sources))
-    features = CallFeatures(app.privacy, app.guardrails, SignInOffers(app.pool, config), restrictions)
+    features = CallFeatures(app.privacy, app.guardrails, create("sign_ins", app.pool, config), restrictions)
     return gateway(config, app.tools, app.pool, stores.journal, app.approver, events, features)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemode_server.domain.calls import CallStatus
+from codemode_server.executions.direct_calls import DirectCallRuns
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.host_api import ProgramServices
 from codemode_server.executions.layers import ExecutionLayer, ExecutionLayers
@@ -13,10 +14,9 @@ from codemode_server.executions.programs import ProgramRuns
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.service import ExecutionService
+from codemode_server.features import provided
 from codemode_server.features.data_flow.followed_programs import FollowedPrograms
-from codemode_server.features.direct_tools.runs import DirectCallRuns
 from codemode_server.features.dry_run.dry_runs import DryRuns
-from codemode_server.features.guardrails.guarded_programs import GuardedPrograms
 from codemode_server.features.privacy.shown_files import SearchedFiles
 from codemode_server.features.resume.reruns import RerunRemarks
 from codemode_server.features.telemetry.execution_telemetry import ExecutionTelemetry
@@ -49,10 +49,10 @@ def executions(app: App) -> ExecutionService:
             # At the end, before the answer: what it says of saved skills is part of that.
             app.program_skills,
             # Before the sources, which say whether the log may have the program.
-            app.session_logs,
+            *app.session_logs,
             FollowedPrograms(app.sources, app.workspace),
             # It sees the plan of a dry run, and results as people read them.
-            GuardedPrograms(app.guardrails),
+            *(it(app.guardrails) for it in provided("guarded_programs_layer")),
             # Anywhere: it only says what is done with files that the program shows.
             SearchedFiles(),
             # Within guardrails, which may replace the outcome but not these remarks.

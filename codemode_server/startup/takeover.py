@@ -82,8 +82,8 @@ class ConfigTakeover:
 
 async def _follow(app: App, loaded: LoadedSettings) -> None:
     settings = app.config.settings
-    app.learning.follow_config()
-    app.usage.follow_config()
+    for one in app.saved:
+        one.follow_config()
     app.stores.follow(settings.state)
     app.artifacts.follow(settings)
     await app.pool.reconfigure(settings.servers, reasons(loaded))

@@ -16,9 +16,9 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.config.places import user_file
 from codemode_server.domain.tools import UpstreamListing
+from codemode_server.features import create
 from codemode_server.features.changed_tools.tool_definitions import ToolDefinitions
 from codemode_server.features.changed_tools.visible_listings import SeenListings, VisibleListings
-from codemode_server.features.learned_types.learning import Learning
 from codemode_server.features.privacy.protected_listings import ProtectedListings
 from codemode_server.mcp_server.listing import Listing, listing_of
 from codemode_server.mcp_server.tools.registry import definitions
@@ -29,8 +29,8 @@ from codemode_server.upstreams.auth.sign_ins import SignIns
 from codemode_server.upstreams.pool import UpstreamPool
 
 if TYPE_CHECKING:
-    from codemode_server.features.direct_tools.tools import DirectTools
-    from codemode_server.features.prompts.prompts import Prompts
+    from codemode_server.features.learned_types.learning import Learning
+    from codemode_server.mcp_server.product import DirectTools, Prompts
 
 _LARGE_LISTING = 1_000
 """Number of tools; building the folders of more would block the event loop for too long."""
@@ -45,7 +45,7 @@ class UpstreamCatalog:
         """Opens the database and reads it; nothing is started yet. Blocks. Raises `JournalUnavailable`."""
         self.config = LiveConfig(loaded.settings, loaded.redactor)
         self.stores = Stores(self.config)
-        self.learning = Learning(self.stores.observed_types, self.config)
+        self.learning: Learning | None = create("learning", self.stores.observed_types, self.config)
         self.definitions = ToolDefinitions(self.stores.definitions, self.config)
         self._visible = VisibleListings(self.definitions, self.config)
         self._protected = ProtectedListings(self.config, self.stores.token_cipher.fingerprint)
@@ -93,7 +93,7 @@ class UpstreamCatalog:
         if self._is_old and not self._is_large_change():
             self._catalog = self._newest()
             self._is_old = False
-        if news := self.learning.take_news():
+        if self.learning is not None and (news := self.learning.take_news()):
             self._catalog = self._catalog.with_observed(news)
         return self._catalog
 
@@ -124,18 +124,16 @@ class UpstreamCatalog:
         what an edit has taken away."""
         if not self._has_had_direct_tools:
             return None
-        from codemode_server.features.direct_tools.tools import DirectTools
-
-        return DirectTools(self.current(), self.config.settings, self.config.redactor)
+        found: DirectTools | None = create("direct_tools", self.current(), self.config.settings, self.config.redactor)
+        return found
 
     @property
     def prompts(self) -> Prompts | None:
         """The prompts of servers; None if there are none."""
         if not any(server.prompts for server in self.current().servers):
             return None
-        from codemode_server.features.prompts.prompts import Prompts
-
-        return Prompts(self.current(), self.config.redactor)
+        found: Prompts | None = create("prompts", self.current(), self.config.redactor)
+        return found
 
     def offered(self) -> list[dict[str, Any]]:
         """The answer to `tools/list` for a session that begins now. Servers that were never listed are only named."""
@@ -149,7 +147,8 @@ class UpstreamCatalog:
         return listing_of(self.current(), settings, uses, self.config.redactor.text)
 
     def _newest(self) -> Catalog:
-        catalog = Catalog.build(self._listings(), self._catalog, self.learning.known)
+        known = () if self.learning is None else (self.learning.known,)
+        catalog = Catalog.build(self._listings(), self._catalog, *known)
         return with_permitted_prompts(catalog, self.config.settings.permissions)
 
     def _listings(self) -> list[UpstreamListing]:

@@ -14,6 +14,7 @@ from codemode_server.calls.targets import CallTarget
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import ApprovalDecision, Ask, Deny, ToolCall
+from codemode_server.features.guardrails.chain import GuardrailChain
 from codemode_server.features.privacy.call_privacy import Privacy
 from codemode_server.startup.call_layers import CallFeatures, gateway
 
@@ -47,6 +48,6 @@ def gateway_of(
 ) -> Gateway:
     """`subscribers` hear of the end of a call after its answer."""
     events = CallEvents([CallReports(config)], after_answer=subscribers)
-    features = CallFeatures(Privacy(config))
+    features = CallFeatures(Privacy(config), GuardrailChain())
     away: Any = Nobody()
     return gateway(config, Source(catalog), cast("Any", upstreams), cast("Any", journal), away, events, features)

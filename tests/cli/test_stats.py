@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
+from codemode_server.app import App
 from codemode_server.cli import run
 from codemode_server.config import load
 from codemode_server.features.savings import commands as stats
@@ -44,5 +45,6 @@ async def test_a_loss_is_said_plainly(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "with a cache: cost about 285 tokens more than direct calls" in page
     assert "without a cache: cost about 1,140 tokens more than direct calls" in page
     assert "\nsmall tasks cost more than they save; programs with several calls or large results save most" in page
-    line = await stats.status_line(load(path))
+    async with App.open(load(path)) as app:
+        (line,) = await stats.status_lines(app)
     assert line.startswith("tokens: about 285 more than direct calls cost in the last 30 days (300 against 15")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -19,6 +19,9 @@ from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnsw
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.features.approvals.message import commands_of, one_line, pattern_text, short_text, whole_text
 from codemode_server.records.executions import Records, stored_records
+
+if TYPE_CHECKING:
+    from codemode_server.app import App
 
 NAME = "command"
 _SCOPES = {
@@ -174,3 +177,13 @@ def _state(it: Approval) -> str:
     decided = "approved" if it.answer.is_approved else "refused"
     why = f": {it.answer.reason}" if it.answer.reason else ""
     return f"{decided} ({it.answer.channel}, {local_time(it.answer.answered_at)}){why}"
+
+
+async def status_lines(app: App) -> list[str]:
+    """How many calls wait for the person; nothing if none does."""
+    found = [it for it in await app.stores.approvals.unanswered(app.principal) if it.is_open(time.time())]
+    if not found:
+        return []
+    waits = "1 call waits" if len(found) == 1 else f"{len(found)} calls wait"
+    answers = "`codemode-server approvals approve ID` or `deny ID` answers"
+    return [f"approvals: {waits} for you; `codemode-server approvals` shows them, {answers}"]

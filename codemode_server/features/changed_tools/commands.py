@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -19,6 +20,9 @@ from codemode_server.features.changed_tools.tool_reviews import (
 )
 from codemode_server.records.executions import stored_records
 from codemode_server.support.text import one_line
+
+if TYPE_CHECKING:
+    from codemode_server.app import App
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,3 +67,10 @@ def _page(found: Sequence[WaitingTool]) -> str:
 def _count(found: Sequence[WaitingTool]) -> str:
     names = {it.name for it in found}
     return one_line(names.pop(), MAX_NAME_CHARACTERS) if len(names) == 1 else f"these {len(names)} tools"
+
+
+async def status_lines(app: App) -> list[str]:
+    """How many tools nobody has accepted as they are listed now; nothing if there are none."""
+    listed = [(server.raw_name, tool.definition) for server in app.catalog().servers for tool in server.tools]
+    count = sum(app.tools.definitions.unaccepted(*it) is not None for it in listed)
+    return [f"changed tools: {count}, not accepted as they are now; `{REVIEW}` shows and accepts them"] if count else []

@@ -21,8 +21,10 @@ from codemode_server.domain.tools import Effect
 from codemode_server.features.direct_tools.calls import call_direct_tool
 from codemode_server.features.direct_tools.schema import UnfitSchema, safe_schema
 from codemode_server.support.redaction import Redactor
+from codemode_server.support.tokens import estimate_tokens
 
 if TYPE_CHECKING:
+    from codemode_server.app import App
     from codemode_server.mcp_server.product import ToolContext
     from codemode_server.mcp_server.tools.registry import Answer
 
@@ -35,6 +37,7 @@ MAX_CHARACTERS = 200_000
 TARGET = "codemode-server/tool"
 """Key in the `_meta` of a definition: the raw names of the server and the tool that a call is sent to."""
 _MAX_PROBLEMS = 20
+_MAX_NAMED = 30
 """Tools whose schemas are unfit, after which no more are looked at: a hostile server has thousands."""
 _MAX_DESCRIPTION_CHARACTERS = 1_200
 """Claude Code cuts a description at 2 KB."""
@@ -137,3 +140,15 @@ def _hashed_name(name: str, server: Server, tool: Tool) -> str:
     begin = "" if re.match("[A-Za-z]", name) else "t_"
     fit = re.sub("[^A-Za-z0-9_-]", "_", begin + name)[: MAX_NAME_CHARACTERS - _HASH_CHARACTERS - 1].rstrip("_")
     return f"{fit}_{digest[:_HASH_CHARACTERS]}"
+
+
+async def status_lines(app: App) -> list[str]:
+    """The tools that hosts get beside the four, on a line, and why others don't come; nothing if none are exposed."""
+    catalog, settings = app.catalog(), app.config.settings
+    if not any(it.may_have_direct_tools for it in settings.servers.values()):
+        return []
+    found, problems = DirectTools(catalog, settings, app.config.redactor).checked_definitions()
+    names = ", ".join(it["name"] for it in found[:_MAX_NAMED]) + (", …" if len(found) > _MAX_NAMED else "")
+    tokens = sum(estimate_tokens(json.dumps(it, ensure_ascii=False)) for it in found)
+    line = f"direct tools: {names} ({len(found)}, {tokens:,} tokens)" if found else "direct tools: none"
+    return [line, *(f"direct tools: {problem}" for problem in problems)]

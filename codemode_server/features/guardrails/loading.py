@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from codemode_server.config.live import LiveConfig
+from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import SettingsError
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
@@ -25,6 +26,7 @@ from codemode_server.features.guardrails.chain import GuardrailChain
 from codemode_server.features.guardrails.guardrail import Guardrail
 from codemode_server.features.guardrails.settings import GuardrailSettings, guardrails_of
 from codemode_server.sandbox.guest.similar_names import similar_name
+from codemode_server.sandbox.registry import Check
 
 BUILT_IN = {
     "secrets": "codemode_server.features.guardrails.builtin.secrets:SecretsGuardrail",
@@ -41,6 +43,15 @@ def guardrail_chain(config: LiveConfig) -> GuardrailChain:
         return config.redactor_of(Principal(PrincipalId(principal))).text(text)
 
     return GuardrailChain(load_guardrails(guardrails_of(config.settings)), masked)
+
+
+def diagnosis(settings: Settings) -> Check:
+    """For `doctor`: loads those that are used, as at the start of the product."""
+    try:
+        used = ", ".join(it.name for it in load_guardrails(guardrails_of(settings))) or "none"
+    except SettingsError as error:
+        return Check("guardrails", "missing", str(error).replace("\n", "; "), "edit upstream.yaml, or install it")
+    return Check("guardrails", "ok", f"used, in this order: {used}")
 
 
 def load_guardrails(settings: Sequence[GuardrailSettings]) -> list[AskedGuardrail]:

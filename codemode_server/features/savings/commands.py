@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 import time
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -14,6 +15,9 @@ from codemode_server.config import LoadedSettings
 from codemode_server.domain.savings import METHOD, TokenUsage
 from codemode_server.records.executions import stored_records
 from codemode_server.support.text import one_line
+
+if TYPE_CHECKING:
+    from codemode_server.app import App
 
 _DAYS = 30.0
 _MAX_ROWS = 60
@@ -38,17 +42,17 @@ def run(parsed: argparse.Namespace) -> int:
     return 0
 
 
-async def status_line(loaded: LoadedSettings) -> str:
-    """A line on the savings of the last days; empty if nothing was counted."""
-    with stored_records(loaded) as records:
+async def status_lines(app: App) -> list[str]:
+    """The savings of the last days; nothing if nothing was counted."""
+    with stored_records(app.loaded) as records:
         total = await records.savings.total(records.principal, time.time() - _DAYS * 86_400)
     more = "`codemode-server stats` shows more"
     if not total.exchanges:
-        return ""
+        return []
     saved = total.saved()
     against = f"{total.spent():,} against {total.direct():,} with direct calls"
     said = f"about {saved:,} saved" if saved >= 0 else f"about {-saved:,} more than direct calls cost"
-    return f"tokens: {said} in the last {_DAYS:g} days ({against}); {more}"
+    return [f"tokens: {said} in the last {_DAYS:g} days ({against}); {more}"]
 
 
 async def _page(loaded: LoadedSettings, parsed: argparse.Namespace) -> str:

@@ -17,21 +17,19 @@ from mcp import Client
 from benchmarks import attack_table, attacks, function_calls, peers, start
 from benchmarks.product import HERE, configuration, resident_mib, stdio_upstream
 from benchmarks.report import Row, measured_by, milliseconds, milliseconds_of, percentiles, rows_table, tokens
-from benchmarks.search.corpora import OWN, Missing, corpus
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import Tree
 from codemode_server.config import load
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import Settings
-from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState, definition_text
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.executions.preflight.preflight import Preflight
 from codemode_server.mcp_server.instructions import INSTRUCTIONS
 from codemode_server.mcp_server.tools.registry import definitions
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
 from codemode_server.search.ranker_stack import RankerStack
-from codemode_server.support.tokens import estimate_tokens
 
 
 def main(arguments: list[str]) -> int:
@@ -46,8 +44,6 @@ def main(arguments: list[str]) -> int:
         *counted(),
         anyio.run(many_rows),
         anyio.run(checking),
-        stubs(),
-        token_estimate(),
         *under_attack(attacked),
     ]
     print(rows_table(rows))
@@ -143,24 +139,6 @@ async def checking(runs: int = 100) -> Row:
     return Row(what, measured, "p50 under 50 ms", statistics.median(times) < 50)
 
 
-def stubs() -> Row:
-    """A stub against the JSON definition it stands for, over the tools of real servers, where those are at hand."""
-    try:
-        catalog = corpus(OWN).catalog
-    except Missing as reason:
-        return Row("tokens of the stubs over their JSON definitions", f"skipped: {reason}")
-    started = time.perf_counter()
-    written = sum(tokens(tool.stub.source) for tool in catalog.tools())
-    seconds = time.perf_counter() - started
-    defined = sum(tokens(definition_text(tool.definition)) for tool in catalog.tools())
-    return Row(
-        f"tokens of {catalog.tool_count:,} stubs over their JSON definitions",
-        f"{written / defined:.2f} x ({written:,} over {defined:,}); generated in {seconds:.2f} s",
-        "under 1 x",
-        written < defined,
-    )
-
-
 def under_attack(found: list[attacks.Cost]) -> list[Row]:
     """The worst of the attacks, by each measure."""
     slowest, largest = max(found, key=lambda cost: cost.delay_ms), max(found, key=lambda cost: cost.host_mib)
@@ -179,13 +157,6 @@ def under_attack(found: list[attacks.Cost]) -> list[Row]:
             largest.host_mib < attacks.HOST_MIB and worker.worker_mib < attacks.WORKER_MIB,
         ),
     ]
-
-
-def token_estimate() -> Row:
-    texts = [path.read_text() for path in sorted(HERE.parent.glob("codemode_server/**/*.py"))[:60]]
-    texts += [definition_text(tool) for listing in _listings(10, 20) for tool in listing.tools]
-    off = sum(map(estimate_tokens, texts)) / sum(map(tokens, texts)) - 1
-    return Row("the estimate of tokens against o200k", f"{off:+.1%}", "within 10 %", abs(off) < 0.1)
 
 
 def _listings(servers: int, tools: int) -> list[UpstreamListing]:

@@ -1,7 +1,7 @@
 """Real MCP servers that run offline and without credentials, with some data: installed into .cache, once.
 
-For the demo, the examples, the proof in tests/proof, and the benchmark of the stubs. They and all that they need are
-locked in requirements/. Servers that need the same `mcp` share an environment. Standard library only.
+For the demo, the examples, and the proof in tests/proof. They and all that they need are locked in requirements/.
+Servers that need the same `mcp` share an environment. Standard library only.
 """
 
 from __future__ import annotations

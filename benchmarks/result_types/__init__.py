@@ -1,1 +1,0 @@
-"""Learned types against real servers: the servers' world, calls and tasks on it, and what stubs tell of results."""

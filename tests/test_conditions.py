@@ -71,7 +71,7 @@ class TestHostileArguments:
     def test_that_are_too_large_can_t_be_evaluated_and_that_takes_no_time(
         self, text: str, arguments: dict[str, Any]
     ) -> None:
-        condition, began = Condition(text), time.process_time()
+        condition, began = Condition(text), time.thread_time()
         with pytest.raises(NotEvaluable, match=r"too large|more than"):
             condition.holds(Arguments(arguments))
-        assert time.process_time() - began < 0.5
+        assert time.thread_time() - began < 0.5

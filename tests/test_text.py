@@ -109,9 +109,9 @@ def test_ten_megabytes_take_no_more_than_linear_time(unit: str) -> None:
 
     def seconds(size: int) -> float:
         text = unit * (size // len(unit))
-        start = time.process_time()
+        start = time.thread_time()
         clean(text)
         estimate_tokens(text)
-        return time.process_time() - start
+        return time.thread_time() - start
 
     assert seconds(TEN_MB) < 40 * seconds(TEN_MB // 10) + 0.2

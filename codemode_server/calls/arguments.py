@@ -23,7 +23,9 @@ from codemode_server.domain.errors import InvalidArguments
 from codemode_server.domain.ids import JsonValue
 from codemode_server.sandbox.guest.similar_names import similar_name
 
-_MAX_CHECKING_SECONDS = 0.2
+_TRIES_SECONDS = 0.15, 0.05
+"""Time of the first and of the second try: a pause of the interpreter in the first one, as for its garbage collection,
+is no reason to send wrong arguments unchecked."""
 _MAX_PROBLEMS = 5
 
 
@@ -90,15 +92,19 @@ def result_problem(tool: Tool, result: JsonValue) -> str:
 
 
 def _schema_problems(tool: Tool, value: Any, *, beside_others: bool = False, is_result: bool = False) -> list[str]:
-    try:
-        validator = _validator(tool, is_result=is_result)
-        errors = validator.evolve(format_checker=_Deadline(_MAX_CHECKING_SECONDS)).iter_errors(value)
-        if beside_others:
-            errors = (error for error in errors if list(error.absolute_schema_path)[:1] == ["properties"])
-        reader = SchemaReader(validator.schema)
-        return list(dict.fromkeys(in_words(error, reader) for error in _first(errors, _MAX_PROBLEMS + 1)))
-    except Exception:  # noqa: BLE001 - a hostile schema can break the validator; the call is sent unchecked then
-        return []
+    for seconds in _TRIES_SECONDS:
+        try:
+            validator = _validator(tool, is_result=is_result)
+            errors = validator.evolve(format_checker=_Deadline(seconds)).iter_errors(value)
+            if beside_others:
+                errors = (error for error in errors if list(error.absolute_schema_path)[:1] == ["properties"])
+            reader = SchemaReader(validator.schema)
+            return list(dict.fromkeys(in_words(error, reader) for error in _first(errors, _MAX_PROBLEMS + 1)))
+        except _DeadlinePassed:
+            continue
+        except Exception:  # noqa: BLE001 - a hostile schema can break the validator; the call is sent unchecked then
+            return []
+    return []
 
 
 class _Deadline:
@@ -128,12 +134,12 @@ def _validator(tool: Tool, *, is_result: bool) -> Any:
     from referencing import Registry
 
     schema = tool.definition.output_schema if is_result else tool.input.schema
-    return _checker()(schema, registry=Registry())
+    return schema_checker()(schema, registry=Registry())
 
 
 @lru_cache(maxsize=1)
-def _checker() -> Any:
-    """jsonschema's checks of 2020-12, each bounded, the dangerous ones replaced."""
+def schema_checker() -> Any:
+    """jsonschema's checks of 2020-12, each bounded, the dangerous ones replaced. Loads the library: 0.1 s."""
     from jsonschema import Draft202012Validator, validators
 
     checks = {name: _bounded_check(check) for name, check in Draft202012Validator.VALIDATORS.items()}

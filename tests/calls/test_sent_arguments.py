@@ -112,6 +112,6 @@ def test_a_hostile_schema_costs_little_and_allows_any_type() -> None:
     value: Any = "<PHONE_1>"
     for _ in range(60):
         value = {"a": [value]}
-    began = time.process_time()
+    began = time.thread_time()
     assert "4930901820" in str(sent(again, value, **{"$defs": defs}))
-    assert time.process_time() - began < 1
+    assert time.thread_time() - began < 1

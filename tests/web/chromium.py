@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,6 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx2
+
+from tests.answering import free_port
 
 _ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage")
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
@@ -112,8 +113,7 @@ class Chromium:
 @contextmanager
 def chromium() -> Iterator[Chromium]:
     """A browser with a new profile, until this is left."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     # A driver of the system reads the variables of a snap or a desktop; none is needed.
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     driver = subprocess.Popen(

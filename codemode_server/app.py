@@ -26,7 +26,6 @@ from codemode_server.features.approvals.elicitation import ElicitationChannel
 from codemode_server.features.approvals.patterns import write_rule
 from codemode_server.features.data_flow.read_sources import ReadSources
 from codemode_server.features.privacy.call_privacy import call_privacy
-from codemode_server.features.resume.reruns import Reruns
 from codemode_server.features.skills.library import ProjectSkills, SkillLibrary
 from codemode_server.features.skills.program_skills import ProgramSkills
 from codemode_server.features.telemetry import product_telemetry
@@ -51,6 +50,7 @@ from codemode_server.support.off_loop import switch_threads_often
 if TYPE_CHECKING:
     from codemode_server.features.guardrails.chain import GuardrailChain
     from codemode_server.features.learned_types.learning import Learning
+    from codemode_server.features.resume.reruns import Reruns
     from codemode_server.features.savings.exchanges import Exchanges
 
 _MAX_WORKSPACES = 1_000
@@ -124,12 +124,8 @@ class App:
         self.preflight = Preflight(catalog=self.catalog, listed=self.tools.wait_for_listing, config=self.config)
         self.program_skills = ProgramSkills(self.skills, self.preflight, self.sources, self.sandbox)
         self.executions = executions(self)
-        self.reruns = Reruns(
-            executions=self.executions,
-            journal=self.stores.journal,
-            effect_of=self.gateway.effect_of,
-            config=self.config,
-            sources=self.sources,
+        self.reruns: Reruns | None = create(
+            "reruns", self.executions, self.stores.journal, self.gateway.effect_of, self.config, self.sources
         )
         self.exchanges: list[Exchanges] = [
             it(self.stores.thread, self.catalog, self.config) for it in provided("exchanges")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from codemode_server.calls.expected_calls import EarlierCalls, PlannedCalls
 from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import Caller
 from codemode_server.domain.approvals import Approval
@@ -24,8 +25,6 @@ from codemode_server.upstreams.progress import CallProgress
 
 if TYPE_CHECKING:
     from codemode_server.calls.kernel import Chain
-    from codemode_server.features.dry_run.plan import Plan
-    from codemode_server.features.resume.resumed_calls import ResumedCalls
 
 
 _MAX_NUMBERS = 5
@@ -152,9 +151,9 @@ class ExecutionCalls:
     chain: Chain | None = None
     """The layers that its calls pass; set with the first one."""
 
-    resumed: ResumedCalls | None = None
+    resumed: EarlierCalls | None = None
     """The calls of the earlier run, if the program runs again."""
-    plan: Plan | None = None
+    plan: PlannedCalls | None = None
     """Calls that the program may make unasked, if it applies a dry run."""
     captured: set[int] | None = None
     """Numbers of the calls that were not sent, if this is a dry run."""

@@ -50,7 +50,9 @@ async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, a
         logs.start(None, app.config)
         app.connect(with_upstreams=action == "resume")
         try:
-            begin = app.reruns.resume if action == "resume" else app.reruns.replay
+            if (reruns := app.reruns) is None:
+                raise CodemodeError("this codemode-server runs no program again")
+            begin = reruns.resume if action == "resume" else reruns.replay
             execution = await begin(ExecutionId(execution_id), Caller.of(COMMAND_SESSION, app.config))
             return await ended(app, execution, as_json=as_json)
         except CodemodeError as error:

@@ -47,6 +47,7 @@ class ExecutionService(OwnsTasks):
     artifacts: ArtifactStore
     config: LiveConfig
     journal: SqliteJournal
+    has_dry_runs: bool = True
     _live: dict[ExecutionId, Execution] = field(default_factory=dict)
     _parked: dict[ExecutionId, Execution] = field(default_factory=dict)
     """Those whose hosts come back, also if they end before."""
@@ -66,7 +67,9 @@ class ExecutionService(OwnsTasks):
     ) -> Execution:
         """Start a program and return at once. `timeout_s` takes the place of `limits.wall_seconds`; `host` answers what
         upstreams ask. In a dry run, calls that may change something are not sent. `description` is what the model says
-        about the program."""
+        about the program. Raises `MetaToolError`: dry runs are not part of this product."""
+        if is_dry_run and not self.has_dry_runs:
+            raise MetaToolError("this codemode-server makes no dry runs")
         calls = ExecutionCalls(new_id(), context, host=host, captured=set() if is_dry_run else None)
         return self.launch(self.execution(code, calls, timeout_s=timeout_s, description=description))
 

@@ -50,7 +50,15 @@ FEATURES = (
     ),
     Feature("data_flow", commands={"sources": "show what sessions have read, or forget it"}),
     Feature("direct_tools", provides={"direct_tools": "tools:DirectTools", "status_lines": "tools:status_lines"}),
-    Feature("dry_run"),
+    Feature(
+        "dry_run",
+        provides={
+            "dry_run_layer": "call_layer:DryRun",
+            "dry_runs_layer": "dry_runs:DryRuns",
+            "plan": "plan:Plan",
+            "plan_report": "plan_report:plan_report",
+        },
+    ),
     Feature(
         "guardrails",
         (FeatureSection("guardrails", "Guardrails", after="approvals"),),
@@ -79,7 +87,15 @@ FEATURES = (
         },
     ),
     Feature("prompts", provides={"prompts": "prompts:Prompts"}),
-    Feature("resume"),
+    Feature(
+        "resume",
+        provides={
+            "reruns": "reruns:Reruns",
+            "departures_layer": "call_layer:Departures",
+            "replay_layer": "call_layer:Replay",
+            "rerun_remarks_layer": "reruns:RerunRemarks",
+        },
+    ),
     Feature(
         "savings",
         commands={"stats": "show the tokens that programs saved, by day, server or execution"},

@@ -29,9 +29,9 @@ from codemode_server.domain.executions import CallRecord, ExecutionRecord, Execu
 from codemode_server.domain.history import HistoryPage, HistoryQuery
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.recording import code_as_configured
+from codemode_server.features import create
 from codemode_server.features.approvals.patterns import write_rule
 from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
-from codemode_server.features.dry_run.plan_report import plan_report
 from codemode_server.features.savings.sqlite_savings import SqliteSavings
 from codemode_server.startup.stores import state_folder
 from codemode_server.storage.database import FILE_NAME, Database, unavailable
@@ -124,11 +124,12 @@ class Records:
         asked = {it.key: it for it in await self.stored_approvals.of_execution(self.principal, record.execution_id)}
         return frozenset(it.call.seq for it in calls if it.call.key in asked and _is_unsent(it, asked[it.call.key]))
 
-    def plan(self, code: str, calls: Sequence[CallRecord]) -> PlanReport:
+    def plan(self, code: str, calls: Sequence[CallRecord]) -> PlanReport | None:
         """The plan of a dry run, with its arguments if the configuration lets values be recorded."""
         if self.hides_arguments:
             code, calls = "", [replace(it, call=replace(it.call, arguments={})) for it in calls]
-        return plan_report(calls, code, self.config.redactor)
+        report: PlanReport | None = create("plan_report", calls, code, self.config.redactor)
+        return report
 
     @property
     def hides_arguments(self) -> bool:

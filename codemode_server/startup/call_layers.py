@@ -17,9 +17,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.features import create, provided
 from codemode_server.features.changed_tools.call_layer import ChangedTools
 from codemode_server.features.data_flow.call_layer import DataFlow
-from codemode_server.features.dry_run.call_layer import DryRun
 from codemode_server.features.privacy.call_privacy import Privacy
-from codemode_server.features.resume.call_layer import Departures, Replay
 from codemode_server.features.telemetry.call_metrics import CallMetrics
 from codemode_server.features.telemetry.call_tracing import CallTracing
 
@@ -60,10 +58,10 @@ def gateway(
         privacy,  # all others but the server see tokens
         *_layers("guarded_values_layer", features.guardrails),  # after the values are known
         Check(config),  # nobody is asked about a call that is refused or can't be sent
-        Departures(decisions),  # may be one more question
+        *_layers("departures_layer", decisions),  # may be one more question
         Approval(approver, decisions, resolver, events),  # decides again whenever what was decided on has changed
-        Replay(decisions),  # also what a person says has arrived
-        DryRun(),  # nothing of what is inside is done
+        *_layers("replay_layer", decisions),  # also what a person says has arrived
+        *_layers("dry_run_layer"),  # nothing of what is inside is done
         Begin(journal, events, config, privacy),  # a call that can't be recorded is not sent
         *_layers("sign_in_layer", features.sign_ins, events),  # the same record holds
     ]
@@ -71,9 +69,9 @@ def gateway(
     return Gateway(resolver, kernel, events, features.sign_ins)
 
 
-def _layers(name: str, part: object, *more: object) -> list[Layer]:
-    """The layer of a feature around its part of the product; none without that."""
-    return [] if part is None else [it(part, *more) for it in provided(name)]
+def _layers(name: str, *parts: object) -> list[Layer]:
+    """The layer that a feature provides by this name, made of these parts; none if the product lacks one of them."""
+    return [] if None in parts else [it(*parts) for it in provided(name)]
 
 
 def product_gateway(app: App) -> Gateway:

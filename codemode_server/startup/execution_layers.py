@@ -16,9 +16,7 @@ from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.service import ExecutionService
 from codemode_server.features import provided
 from codemode_server.features.data_flow.followed_programs import FollowedPrograms
-from codemode_server.features.dry_run.dry_runs import DryRuns
 from codemode_server.features.privacy.shown_files import SearchedFiles
-from codemode_server.features.resume.reruns import RerunRemarks
 from codemode_server.features.telemetry.execution_telemetry import ExecutionTelemetry
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.search.usage_store import ToolName
@@ -56,9 +54,9 @@ def executions(app: App) -> ExecutionService:
             # Anywhere: it only says what is done with files that the program shows.
             SearchedFiles(),
             # Within guardrails, which may replace the outcome but not these remarks.
-            RerunRemarks(),
+            *(it() for it in provided("rerun_remarks_layer")),
             # Innermost: only the run itself sees the copy of a workspace.
-            DryRuns(app.stores.journal, app.workspace),
+            *(it(app.stores.journal, app.workspace) for it in provided("dry_runs_layer")),
             # Anywhere: it counts after the answer.
             CountedUse(app.usage),
         ]
@@ -93,4 +91,5 @@ def executions(app: App) -> ExecutionService:
         artifacts=app.artifacts,
         config=app.config,
         journal=app.stores.journal,
+        has_dry_runs=bool(provided("dry_runs_layer")),
     )

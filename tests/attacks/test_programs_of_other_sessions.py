@@ -18,6 +18,7 @@ from codemode_server.app import App
 from codemode_server.config.live import Caller
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.executions.execution import Execution
+from codemode_server.features.resume.reruns import Reruns
 from tests.attacks.test_flows import Person, flowing
 from tests.attacks.test_skills import carried
 from tests.behaviour.product import for_all
@@ -65,7 +66,7 @@ async def ended(execution: Execution) -> Execution:
 @pytest.mark.parametrize("is_tainted", [True, False])
 async def test_a_session_that_resumes_a_running_program_gets_what_that_reads(it: Person, *, is_tainted: bool) -> None:
     running = it.start(it.code(WAITING + READ + "str(data)", is_tainted=is_tainted))
-    resumed = await it.app.reruns.resume(running.execution_id, it.context("two"))
+    resumed = await reruns_of(it).resume(running.execution_id, it.context("two"))
     await it.value(GO, "two")
     await ended(resumed)
     assert resumed.outcome.value, resumed.outcome
@@ -95,8 +96,13 @@ async def test_a_program_that_another_session_gets_carries_what_its_session_had_
         assert (again.outcome.error is not None) == is_tainted, again.outcome
 
 
+def reruns_of(it: Person) -> Reruns:
+    assert it.app.reruns is not None
+    return it.app.reruns
+
+
 async def _again(it: Person, first: Execution, way: str, context: Caller | None = None) -> Execution:
-    service = it.app.reruns
+    service = reruns_of(it)
     again = service.resume if way == "resumed" else service.apply
     return await again(first.execution_id, context or it.context("two"))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from codemode_server.calls.expected_calls import MIN_PATIENCE_SECONDS
 from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, ToolCall
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.features.resume.answer_order import MIN_PATIENCE_SECONDS, AnswerOrder
+from codemode_server.features.resume.answer_order import AnswerOrder
 
 
 def key(name: str) -> CallKey:

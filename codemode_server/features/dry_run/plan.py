@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from codemode_server.domain.calls import Ask, CallStatus, Capture, Deny, ToolCall
-from codemode_server.domain.executions import CallRecord
-from codemode_server.domain.ids import ExecutionId
-from codemode_server.features.dry_run.placeholders import DESTROYING, UNSTATED_EFFECT, calls_in
-from codemode_server.features.resume.answer_order import MIN_PATIENCE_SECONDS
-from codemode_server.features.resume.resumed_calls import (
+from codemode_server.calls.expected_calls import (
+    MIN_PATIENCE_SECONDS,
     argument_differences,
     common_names,
     differing_names,
     left_when_quiet,
     named,
 )
+from codemode_server.domain.calls import Ask, CallStatus, Capture, Deny, ToolCall
+from codemode_server.domain.executions import CallRecord
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.features.dry_run.placeholders import DESTROYING, UNSTATED_EFFECT, calls_in, without_numbers
 from codemode_server.support.change_signal import ChangeSignal
 from codemode_server.support.text import clean_line, counted, first_few
 
@@ -120,7 +120,8 @@ class Plan:
         self._taken(found)
         if found is None or found.is_unreadable:
             return Ask(reason)
-        return Ask(reason, tuple(argument_differences(found.call.arguments, call.arguments, self._redact)))
+        planned_arguments = {name: without_numbers(value) for name, value in found.call.arguments.items()}
+        return Ask(reason, tuple(argument_differences(planned_arguments, call.arguments, self._redact)))
 
     def remarks(self) -> list[str]:
         """Lines for the model at the end of the run."""

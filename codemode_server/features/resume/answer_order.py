@@ -16,11 +16,11 @@ from collections.abc import Sequence
 
 import anyio
 
+from codemode_server.calls.expected_calls import MIN_PATIENCE_SECONDS
 from codemode_server.domain.calls import CallKey, CallStatus
 from codemode_server.domain.executions import CallRecord
 from codemode_server.support.change_signal import ChangeSignal
 
-MIN_PATIENCE_SECONDS = 1.0
 _MAX_PAUSE_SECONDS = 30.0
 """A call may have been recorded long after the one before it, for instance since a person was asked about it."""
 

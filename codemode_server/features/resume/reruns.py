@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 
 from codemode_server.calls.execution_calls import ExecutionCalls
+from codemode_server.calls.expected_calls import PlannedCalls
 from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import MetaToolError
@@ -22,7 +23,7 @@ from codemode_server.domain.tools import Effect
 from codemode_server.executions.execution import Execution, new_id
 from codemode_server.executions.layers import ExecutionLayer
 from codemode_server.executions.service import ExecutionService
-from codemode_server.features.dry_run.plan import Plan
+from codemode_server.features import provided
 from codemode_server.features.resume.resumed_calls import ResumedCalls
 from codemode_server.support.off_loop import run_large
 
@@ -55,7 +56,7 @@ class TakenOver(Protocol):
     def end_sharing(self, execution_id: ExecutionId) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Reruns:
     executions: ExecutionService
     journal: SqliteJournal
@@ -178,10 +179,15 @@ class Reruns:
             raise MetaToolError(f"there is no execution {execution_id!r} (any more: state.journal_hours)")
         return record
 
-    async def _plan(self, execution_id: ExecutionId, context: Caller) -> Plan:
+    async def _plan(self, execution_id: ExecutionId, context: Caller) -> PlannedCalls:
         """The plan of a dry run. If the journal has deleted its calls, the person is asked about each call."""
+        if not (plans := provided("plan")):
+            raise MetaToolError("this codemode-server makes no dry runs, so it can apply none")
         records = await self.journal.calls(context.principal, execution_id)
-        return await run_large(partial(Plan, redact=self.config.redactor.text), execution_id, records)
+        planned: PlannedCalls = await run_large(
+            partial(plans[0], redact=self.config.redactor.text), execution_id, records
+        )
+        return planned
 
     async def _taken_over(self, record: ExecutionRecord, code: str, repeat: Repeat, context: Caller) -> _RecordedRun:
         """The session of `context` gets a program, which may hold all that the session of its earlier run had read."""

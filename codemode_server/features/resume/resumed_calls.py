@@ -20,12 +20,10 @@ concurrent calls:
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Literal
 
-import anyio
-
+from codemode_server.calls.expected_calls import argument_differences, common_names, left_when_quiet, named
 from codemode_server.domain.calls import (
     Allow,
     Ask,
@@ -37,17 +35,12 @@ from codemode_server.domain.calls import (
     ToolCall,
 )
 from codemode_server.domain.executions import CallRecord
-from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
-from codemode_server.features.dry_run.placeholders import without_numbers
 from codemode_server.features.resume.answer_order import AnswerOrder
 from codemode_server.support.change_signal import ChangeSignal
 from codemode_server.support.off_loop import is_large, run_sized
-from codemode_server.support.text import first_few
 
 _UNKNOWN = (CallStatus.STARTED, CallStatus.TIMED_OUT, CallStatus.CANCELLED, CallStatus.UNKNOWN)
-_MAX_NAMES = 3
-T = TypeVar("T")
 UnknownPolicy = Literal["ask", "retry", "skip", "fail"]
 
 
@@ -177,66 +170,3 @@ def _was_sent(record: CallRecord) -> bool:
     if not isinstance(record.decision, Allow | Recorded):
         return False
     return record.outcome is None or record.outcome.status.may_have_been_sent
-
-
-async def left_when_quiet(
-    left: Callable[[], list[T]],
-    *,
-    changed: ChangeSignal,
-    patience_s: Callable[[], float],
-    has_others: Callable[[], bool],
-) -> list[T]:
-    """Waits for the expected calls; returns those left once nothing has changed for `patience_s` and `has_others` says
-    that no other call is in flight."""
-    while left():
-        with anyio.move_on_after(patience_s()) as quiet:
-            await changed.wait()
-        if quiet.cancelled_caught and not has_others():
-            break
-    return left()
-
-
-def named(calls: Iterable[ToolCall]) -> str:
-    """`call 1 (github/create_issue), …`."""
-    return first_few([f"call {it.seq} ({it.server}/{it.tool})" for it in calls], _MAX_NAMES)
-
-
-_MISSING = object()
-_MAX_EXCERPT = 200
-_BEFORE_DIFFERENCE = 30
-
-Arguments = Mapping[str, JsonValue]
-
-
-def differing_names(before: Arguments, now: Arguments) -> list[str]:
-    """The arguments of either call that the other one has not, or has with another value."""
-    return [it for it in dict.fromkeys([*before, *now]) if before.get(it, _MISSING) != now.get(it, _MISSING)]
-
-
-def common_names(before: Arguments, now: Arguments) -> int:
-    """How many arguments both calls have with the same value."""
-    return sum(now.get(name, _MISSING) == value for name, value in before.items())
-
-
-def argument_differences(before: Arguments, now: Arguments, redact: Callable[[str], str]) -> list[str]:
-    """A line `- name: …` and a line `+ name: …` for each argument that differs, from where it begins to differ.
-    `redact` masks secrets, before anything is cut."""
-    lines: list[str] = []
-    for name in differing_names(before, now):
-        one, other = (redact(_text(it.get(name, _MISSING))) for it in (before, now))
-        if one != other:
-            lines += [f"- {name}: {_excerpt(one, other)}", f"+ {name}: {_excerpt(other, one)}"]
-    return lines
-
-
-def _text(value: Any) -> str:
-    if value is _MISSING:
-        return "(not given)"
-    return json.dumps(without_numbers(value), ensure_ascii=False, default=str)
-
-
-def _excerpt(text: str, other: str) -> str:
-    first = next((at for at, (one, two) in enumerate(zip(text, other, strict=False)) if one != two), len(other))
-    start = max(0, min(first, len(text)) - _BEFORE_DIFFERENCE)
-    shown = text[start : start + _MAX_EXCERPT]
-    return f"{'…' if start else ''}{shown}{'…' if start + _MAX_EXCERPT < len(text) else ''}"

@@ -104,14 +104,14 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
         )
     if arguments.dry_run and arguments.code is None:
         raise MetaToolError("execute_code: 'dry_run' goes with 'code' only")
-    host = host_input(context.host)
+    reruns, host = context.product.reruns, host_input(context.host)
+    if reruns is None and arguments.code is None:
+        raise MetaToolError("this codemode-server runs no program again; give 'code'")
     execution = resumed(context)
-    if execution is None and arguments.resume is not None:
-        name = ExecutionId(arguments.resume)
-        execution = await context.product.reruns.resume(name, context.caller, timeout_s, host)
-    elif execution is None and arguments.apply is not None:
-        name = ExecutionId(arguments.apply)
-        execution = await context.product.reruns.apply(name, context.caller, timeout_s, host)
+    if execution is None and arguments.resume is not None and reruns is not None:
+        execution = await reruns.resume(ExecutionId(arguments.resume), context.caller, timeout_s, host)
+    elif execution is None and arguments.apply is not None and reruns is not None:
+        execution = await reruns.apply(ExecutionId(arguments.apply), context.caller, timeout_s, host)
     elif execution is None and arguments.code is not None:
         execution = executions.start(
             await _program(arguments.code),

@@ -32,6 +32,10 @@ _STORE_SECONDS = 5.0
 _AFTER_ANSWER_SECONDS = 0.02
 """How long the answer to the host has to be sent before what can wait for it is done."""
 _INTERNAL_ERROR = SandboxFailed("internal error; the log has the details")
+_NO_CLEAN_UP = (
+    "codemode-server failed to clean up after the program (its log has the details); the program itself ended as "
+    "reported, so do not run it again for this"
+)
 _STATUS = {
     Ending.RETURNED: ExecutionStatus.SUCCEEDED,
     Ending.RAISED: ExecutionStatus.FAILED,
@@ -76,6 +80,7 @@ class ExecutionRunner:
         started = time.perf_counter()
         runs = self.direct_calls if execution.direct_call else self.programs
         layers = AsyncExitStack()
+        layers.push_async_callback(execution.results.drop)  # last
         try:
             await self.layers.around(execution, layers)
             with execution.scope:
@@ -106,22 +111,29 @@ class ExecutionRunner:
         finally:
             execution.milliseconds = (time.perf_counter() - started) * 1e3
             with anyio.CancelScope(shield=True):
-                try:
-                    await self.recorder.end(execution)
-                except JournalUnavailable as unavailable:
-                    execution.status, execution.outcome = _not_run(unavailable)
-                try:
-                    await layers.aclose()
-                except Exception:  # as above
-                    logger.exception("execution %s failed on our side", execution.execution_id)
-                    execution.status, execution.outcome = _not_run(_INTERNAL_ERROR)
-                await execution.results.drop()
+                await self._settle(execution, layers)
             execution.done.set()
             execution.changed.notify()
             self._answered.setdefault(execution.owner, _Answered()).executions.append(execution)
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(_AFTER_ANSWER_SECONDS)
             await self._catch_up(execution.owner)
+
+    async def _settle(self, execution: Execution, layers: AsyncExitStack) -> None:
+        """Record the end, then let the layers clean up. Raises nothing, as that would end the programs of others. The
+        outcome stays when a clean-up fails: it is recorded, and a model would run a failed program again."""
+        try:
+            await self.recorder.end(execution)
+        except JournalUnavailable as unavailable:
+            execution.status, execution.outcome = _not_run(unavailable)
+        except Exception:
+            logger.exception("the end of execution %s could not be recorded", execution.execution_id)
+            execution.status, execution.outcome = _not_run(_INTERNAL_ERROR)
+        try:
+            await layers.aclose()
+        except Exception:
+            logger.exception("the clean-up after execution %s failed", execution.execution_id)
+            execution.calls.messages.append(_NO_CLEAN_UP)
 
     async def _catch_up(self, owner: Owner) -> None:
         """Do what comes after the answers of a session, which its next program may depend on. Not cancelled. Other

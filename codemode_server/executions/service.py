@@ -6,7 +6,7 @@ journal. Nothing that a program does is raised from here.
 
 from __future__ import annotations
 
-from contextlib import suppress
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,8 @@ from codemode_server.support.background_tasks import OwnsTasks
 
 if TYPE_CHECKING:
     from codemode_server.storage.sqlite_journal import SqliteJournal
+
+logger = logging.getLogger(__name__)
 
 _CANCEL_SECONDS = 5.0
 """How long `cancel` waits for the end of a program."""
@@ -117,9 +119,13 @@ class ExecutionService(OwnsTasks):
             while not execution.done.is_set():
                 with anyio.move_on_after(_LOOK_SECONDS):
                     await execution.done.wait()
-                with suppress(JournalUnavailable):  # what the program does next will say so
+                try:
                     if not execution.done.is_set() and await self.journal.is_to_be_cancelled(execution.execution_id):
                         execution.scope.cancel()
+                except JournalUnavailable:  # what the program does next will say so
+                    pass
+                except Exception:  # an internal error here would end all programs
+                    logger.exception("requests to cancel execution %s can't be read", execution.execution_id)
         finally:
             self._live.pop(execution.execution_id, None)
 
@@ -211,3 +217,6 @@ async def _write_results(execution: Execution) -> None:
         await execution.results.write()
     except NotStored as error:
         execution.artifacts["calls"] = str(error)
+    except Exception:  # as above
+        logger.exception("results of execution %s could not be stored", execution.execution_id)
+        execution.artifacts["calls"] = "internal error; the log has the details"

@@ -48,6 +48,15 @@ async def test_nobody_is_told_of_a_denied_prompt_nor_is_it_asked_for(tmp_path: P
     assert asked_of("library", tmp_path) == []
 
 
+@pytest.mark.parametrize(("privacy", "kind"), [({"servers": {"library": "tokens"}}, "text"), ({}, "image")])
+async def test_an_image_is_left_out_where_personal_data_is_protected(
+    tmp_path: Path, privacy: dict[str, Any], kind: str
+) -> None:
+    async with in_memory(configuration(tmp_path, library(tmp_path), privacy=privacy)) as host:
+        (message,) = (await host.client.get_prompt("library/illustrated", {})).messages
+    assert message.content.type == kind
+
+
 async def test_what_is_wrong_with_a_request_is_said_and_nothing_is_asked(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
         for name, arguments, problem in (

@@ -167,6 +167,18 @@ class TestACall:
         assert (image.mime_type, image.data[:4]) == ("image/png", "iVBO")
         assert answer.result.structured_content is None
 
+    @pytest.mark.parametrize(
+        ("shown_files", "types"), [("refuse", ["text", "text"]), ("mark", ["text", "image", "text"])]
+    )
+    async def test_leaves_out_or_marks_the_files_where_personal_data_is_protected(
+        self, tmp_path: Path, shown_files: str, types: list[str]
+    ) -> None:
+        privacy = {"servers": {"clock": "tokens"}, "shown_files": shown_files}
+        async with in_memory(configuration(tmp_path, clock(tmp_path, direct=["*"]), privacy=privacy)) as host:
+            answer = await host.call("clock__face")
+        assert [block.type for block in answer.result.content] == types
+        assert "searched for personal data" in answer.text
+
     async def test_gives_the_upstream_s_error_as_an_error(self, host: Host) -> None:
         answer = await host.call("clock__fail")
         assert answer.result.is_error

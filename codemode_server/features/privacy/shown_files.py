@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.layers import ExecutionLayer
 from codemode_server.features.privacy.settings import PrivacySettings
 
 
 class SearchedFiles(ExecutionLayer):
-    async def prepare(self, execution: Execution) -> None:
+    def is_for(self, execution: Execution) -> bool:
+        return True  # direct tools and prompts have files too
+
+    @asynccontextmanager
+    async def around_run(self, execution: Execution) -> AsyncIterator[None]:
         settings = execution.context.config.settings
         execution.unsearched_files = PrivacySettings.of(settings).unsearched_files
+        yield

@@ -80,12 +80,13 @@ class Prompts:
         if execution.outcome.error is not None:
             raise MetaToolError(caller.redactor.visible(execution.outcome.error.message))
         result = execution.direct_call.result if execution.direct_call else {}
-        return await run_sized(is_large(result), _passed_on, name, result, caller.redactor)
+        are_files_refused = execution.unsearched_files == "refuse"
+        return await run_sized(is_large(result), _passed_on, name, result, caller.redactor, are_files_refused)
 
 
-def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """The upstream's answer for the host, without secrets, invisible characters and messages of an unknown kind. Raises
-    `MetaToolError`: it has no messages, or is too long for a conversation."""
+def _passed_on(name: str, result: dict[str, Any], redactor: Redactor, are_files_refused: bool) -> dict[str, Any]:
+    """The upstream's answer for the host, without secrets, invisible characters, messages of an unknown kind, and
+    files if they are refused. Raises `MetaToolError`: it has no messages, or is too long for a conversation."""
     if len(json.dumps(result, ensure_ascii=False)) > MAX_RESULT_CHARACTERS:
         size = f"{MAX_RESULT_CHARACTERS // 2**20} MiB"
         raise MetaToolError(f"{one_line(name, 200)}: the server answered with more than {size}")
@@ -95,6 +96,9 @@ def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> dict[st
         content = raw.get("content") if isinstance(raw, dict) else None
         if not isinstance(content, dict):
             continue
+        if are_files_refused and _is_file(content):
+            said = "[not shown: a file can't be searched for personal data (privacy.shown_files)]"
+            content = {"type": "text", "text": said}
         try:
             message = PromptMessage.model_validate({"role": raw.get("role"), "content": _cleaned(content)})
             messages.append(message.model_dump(by_alias=True, mode="json", exclude_none=True))
@@ -105,6 +109,11 @@ def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> dict[st
     description = result.get("description")
     said = prose(description, _DESCRIPTION_CHARACTERS) if isinstance(description, str) else ""
     return {"messages": messages, "resultType": "complete"} | ({"description": said} if said else {})
+
+
+def _is_file(content: dict[str, Any]) -> bool:
+    resource = content.get("resource")
+    return "data" in content or (isinstance(resource, dict) and "blob" in resource)
 
 
 def _cleaned(content: dict[str, Any]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class UpstreamState(StrEnum):
     """An upstream is …"""
 
     DISABLED = "disabled"  # `enabled: false` in the configuration
-    WAITING = "waiting"  # not tried yet
+    WAITING = "waiting"  # not tried yet, or ended
     CONNECTING = "connecting"  # process or connection being opened, tools being listed
     READY = "ready"  # connected; calls go through
     SIGNED_OUT = "needs a sign-in"  # not connected until the person signs in

@@ -200,17 +200,18 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
             before = self._connections
             kept = {name: before[name] for name in servers if name in before and before[name].adjust(servers[name])}
             stopped = [name for name in before if name not in kept]
-            async with anyio.create_task_group() as stopping:
-                if self._others is not None:
-                    stopping.start_soon(self._others.reconfigure, servers)
-                for name in stopped:
-                    stopping.start_soon(self._stop, name)
+            # Before anything is waited for: a call that comes meanwhile must not wait for a connection that ends.
             self._connections = {
                 name: kept.get(name) or Connection(name, settings, self._deps) for name, settings in servers.items()
             }
             for name in before.keys() & self._connections.keys() - kept.keys():
                 self._connections[name].requests.last_session = before[name].requests.last_session
             self._invalid = dict(invalid or {})
+            async with anyio.create_task_group() as stopping:
+                if self._others is not None:
+                    stopping.start_soon(self._others.reconfigure, servers)
+                for name in stopped:
+                    stopping.start_soon(self._stop, name)
             if self._is_connecting:
                 for name in servers:
                     self._start(name)

@@ -99,12 +99,15 @@ class PrincipalConnections:
 
     async def reconfigure(self, servers: Mapping[str, ServerSettings]) -> None:
         """Take over new settings; connections that need others end, and are made again when they are used."""
+        ending = []
         for (principal, server), own in list(self._own.items()):
             settings = servers.get(server)
             if settings is None or not has_own_connections(settings) or not own.connection.adjust(settings):
                 self._forget((principal, server), own)
                 own.scope.cancel()
-                await own.ended.wait()
+                ending.append(own)
+        for own in ending:
+            await own.ended.wait()
 
 
 class _NothingStored:

@@ -52,7 +52,7 @@ OnProgress = Callable[[float, float | None, str | None], None]
 Headers = dict[str, str]
 
 _HANDSHAKES = ("initialize", "server/discover")
-"""Requests that must not be cancelled."""
+"""Requests of whose cancellation the server is not told."""
 _CHANGES = {
     "notifications/tools/list_changed": True,
     "notifications/resources/list_changed": False,
@@ -65,6 +65,8 @@ _READ_S = 5.0
 _CANCEL_S = 5.0
 """Longest wait for streams of mcp to take a cancellation."""
 _MAX_ID_DIGITS = 20
+_MAX_REPLIES = 100
+"""Requests of a server that are being answered; more are dropped, as those of a server that asks and does not read."""
 _TRACER = trace.get_tracer("mcp-python-sdk")
 """The name under which mcp's own client traces requests."""
 
@@ -112,6 +114,7 @@ class Session:
         self._ids = itertools.count(1)
         self._pending: dict[Any, _Pending] = {}
         self._answering: dict[Any, anyio.CancelScope] = {}
+        self._replies = 0
         self._header_maps: dict[str, dict[tuple[str, ...], str]] = {}
 
     @asynccontextmanager
@@ -190,10 +193,10 @@ class Session:
         pending = _Pending(asyncio.get_running_loop().create_future(), on_progress, on_opened)
         self._pending[request_id] = pending
         span = self._start_span(method, params, request_id) if self._owner.deps.config.sends_trace_context else None
-        if headers is None:
-            headers = self._headers(method, params) if self._channel.has_headers else {}
-        message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
         try:
+            if headers is None:
+                headers = self._headers(method, params) if self._channel.has_headers else {}
+            message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
             await self._channel.send(message, headers)
             outcome = await pending.outcome
             if isinstance(outcome, Answer):
@@ -249,13 +252,14 @@ class Session:
         return span
 
     def take(self, message: types.JSONRPCMessage, is_read: anyio.Event | None = None) -> bool:
-        """Take a message that has come; False for one that nobody waits for. `is_read` is set once the result of a
-        large answer was read."""
+        """Take a message that has come; True if its result is still to be read, after which `is_read` is set."""
         if isinstance(message, types.JSONRPCNotification):
             self._take_notification(message.method, message.params or {})
             return False
         if isinstance(message, types.JSONRPCRequest):
-            self._tasks.start_soon(self._reply, message)
+            if self._replies < _MAX_REPLIES:
+                self._replies += 1
+                self._tasks.start_soon(self._reply, message)
             return False
         if (pending := self._waiting_for(message.id)) is None or pending.outcome.done():
             return False
@@ -305,6 +309,12 @@ class Session:
         return self._pending.get(request_id) if type(request_id) in (int, str) else None
 
     async def _reply(self, request: types.JSONRPCRequest) -> None:
+        try:
+            await self._answer(request)
+        finally:
+            self._replies -= 1
+
+    async def _answer(self, request: types.JSONRPCRequest) -> None:
         reply: dict[str, Any] = {}
         with anyio.CancelScope() as scope:
             self._answering[request.id] = scope

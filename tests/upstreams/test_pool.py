@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from dataclasses import replace
@@ -63,6 +64,22 @@ async def test_an_edit_restarts_only_what_it_has_to(kit: Kit) -> None:
         assert (await pool.call_tool("edited", "pid", {})).value != pids["edited"]
         assert (await pool.call_tool("edited", "whoami", {})).value["PROBE_X"] == "1"
         assert (await pool.call_tool("new", "a", {})).value == "ok"
+
+
+async def test_a_call_meanwhile_goes_to_the_new_connection(kit: Kit, tmp_path: Path) -> None:
+    """The old server takes long to end, and a call that waited for its connection would wait in vain."""
+    async with kit.pool({"s": kit.raw("stubborn", tmp_path / "pids")}) as pool, anyio.create_task_group() as tasks:
+        tasks.start_soon(pool.reconfigure, {"s": kit.raw("plain")})
+        await anyio.wait_all_tasks_blocked()
+        assert not kit.is_ready(pool, "s"), "the control: the old one is ending"
+        with anyio.fail_after(PATIENCE_S):
+            assert (await pool.call_tool("s", "a", {})).value == "ok"
+
+
+async def test_a_server_that_asks_without_reading_the_answers_is_answered_a_bounded_number_of_times(kit: Kit) -> None:
+    async with kit.pool({"s": kit.raw("pinging")}) as pool:
+        assert (await pool.call_tool("s", "a", {})).value == "ok"
+        assert len(asyncio.all_tasks()) < 150
 
 
 async def test_every_change_is_told_of_and_nothing_else(kit: Kit) -> None:

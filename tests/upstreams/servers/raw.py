@@ -126,6 +126,10 @@ def call(request: dict[str, Any]) -> None:
             params = f'{{"progressToken":{token},{report.replace("TOKEN", token)}}}'
             sys.stdout.write(f'{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}\n')
         answer(request, {"content": [{"type": "text", "text": str(os.getpid())}]})
+    elif KIND == "pinging":
+        sys.stdout.write("".join(f'{{"jsonrpc":"2.0","id":{number},"method":"ping"}}\n' for number in range(20_000)))
+        answer(request, {"content": [{"type": "text", "text": "ok"}]})
+        time.sleep(600)  # reads nothing more
     elif KIND == "refusing":
         refuse(request, "no \x1b[31mway\x1b[0m " + "x" * 10_000, code=-32000)
     elif KIND == "environment":

@@ -5,8 +5,7 @@ one other question; the loop reads no further while there are more of them, unti
 (`frames` says what an honest guest keeps to). Whatever ends the program first decides its outcome: `done`, a limit, an
 error that the `HostApi` raised to end it, a frame no honest guest sends, the guest's end.
 
-Large frames are parsed and written in a thread, one at a time. What waits to be sent while the guest reads another
-answer waits on disk, if it is large.
+Large frames are parsed and written in a thread, one at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from codemode_server.processes.stream_readers import FrameReader, FramingError
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply
-from codemode_server.sandbox.frame_memory import ArgumentRoom, OutgoingFrame, memory_of
+from codemode_server.sandbox.frame_memory import ArgumentRoom, send_pieces
 from codemode_server.sandbox.quota import Quota
 from codemode_server.support.json_values import MAX_VALUES, size_as_json
 from codemode_server.support.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
@@ -40,9 +39,7 @@ _LINE_SECONDS = 0.1
 """How long the frame of the line that a call is in may take to come after that."""
 _MAX_MESSAGE = 20_000
 _ROOM_BYTES = 16 * 2**20
-"""Memory that the arguments of one program's calls may take together, where `call_bytes` is less."""
-_WAITS_ON_DISK = 2**20
-"""Bytes of an answer from which on it waits on disk."""
+"""Bytes that the arguments of one program's calls may take together, where `call_bytes` is less."""
 
 
 def out_of_memory(limits: Limits) -> ProgramError:
@@ -61,10 +58,6 @@ def _size(size_bytes: int) -> str:
     if size_bytes % 2**20 == 0:
         return f"{size_bytes >> 20} MiB"
     return f"{size_bytes / 1e6:g} MB" if size_bytes % 10**5 == 0 else f"{size_bytes:,} bytes"
-
-
-def _refusal(request_id: int, kind: str, message: str) -> OutgoingFrame:
-    return OutgoingFrame(frames.refusal_frame(request_id, kind, message))
 
 
 class NotBegun(Exception):
@@ -137,8 +130,7 @@ class Channel:
         watch = quota.watch(tasks, self, holder) if quota is not None else None
         with self._timer:
             try:
-                frame = OutgoingFrame(self._signal, frames.run_frame(self._run_id, self._program))
-                await self._send(frame, self._last_answer)
+                await self._send((self._signal, frames.run_frame(self._run_id, self._program)), self._last_answer)
                 if not self._signal:
                     self._begin()
                 await self._read_frames(tasks)
@@ -180,8 +172,8 @@ class Channel:
             if not self._has_begun:
                 self._begin()
                 continue
-            if len(frame) > LARGE_BYTES:  # it takes as much as it is, and up to four times that once it is parsed
-                await self._room.wait(memory_of(frame))
+            if len(frame) > LARGE_BYTES:
+                await self._room.wait(len(frame))
                 parsed = await read_large(frames.parse, frame)
             else:
                 parsed = frames.parse(frame)
@@ -224,7 +216,7 @@ class Channel:
             self._exceed_limit("limits.call_bytes")
             return
         await self._call_slots.acquire()
-        await self._room.take(call.id, call.memory)
+        await self._room.take(call.id, call.size)
         self._clock.call_started()
         self._timer.deadline = self._clock.deadline
         tasks.start_soon(self._answer, call, self._call_slots)
@@ -276,21 +268,23 @@ class Channel:
         finally:
             slots.release()
 
-    def _encoded(self, request_id: int, title: str, reply: Reply | CodemodeError) -> OutgoingFrame:
-        """The frame of an answer; the result of a call, which has a title, is an error if it is larger than a call may
-        be."""
+    def _encoded(self, request_id: int, title: str, reply: Reply | CodemodeError) -> tuple[bytes, ...]:
+        """The frame of an answer, in pieces; the result of a call, which has a title, is an error if it is larger than
+        a call may be."""
         if not isinstance(reply, Reply):
-            return _refusal(request_id, reply.code, str(reply)[:_MAX_MESSAGE])
+            return frames.refusal_frame(request_id, reply.code, str(reply)[:_MAX_MESSAGE])
         try:
-            answer = OutgoingFrame(*frames.reply_frame(request_id, reply.value, reply.encoding))
+            answer = frames.reply_frame(request_id, reply.value, reply.encoding)
         except RecursionError:
             what = f"the result of {title}" if title else "the answer"
-            return _refusal(request_id, ResultTooLarge.code, f"{what} is nested too deep; ask for a part of it")
-        if not title or answer.size <= self._limits.call_bytes:
+            return frames.refusal_frame(
+                request_id, ResultTooLarge.code, f"{what} is nested too deep; ask for a part of it"
+            )
+        if not title or sum(map(len, answer)) <= self._limits.call_bytes:
             return answer
         message = f"the result of {title} is larger than {_size(self._limits.call_bytes)}; ask for less of it"
         message += " (the user can raise limits.call_bytes)"
-        return _refusal(request_id, ResultTooLarge.code, message)
+        return frames.refusal_frame(request_id, ResultTooLarge.code, message)
 
     def _take_output(self, output: frames.Output) -> None:
         most = self._limits.max_output_bytes
@@ -324,16 +318,11 @@ class Channel:
         else:
             self._ended = (Ending.RAISED, ProgramError(**done.error.model_dump()))
 
-    async def _send(self, frame: OutgoingFrame, before: anyio.Event) -> None:
-        try:
-            if frame.size > _WAITS_ON_DISK and not before.is_set():
-                await run_large(frame.put_on_disk)
-            await before.wait()
-            self._is_sending = True
-            await frame.send(self._stream)
-            self._is_sending = False
-        finally:
-            frame.close()
+    async def _send(self, frame: tuple[bytes, ...], before: anyio.Event) -> None:
+        await before.wait()
+        self._is_sending = True
+        await send_pieces(self._stream, frame)
+        self._is_sending = False
 
     def _died(self, message: str) -> None:
         self.end(Ending.DIED, ProgramError("SandboxFailed", message))

@@ -48,14 +48,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from codemode_server.domain.ids import JsonValue
 from codemode_server.processes.stream_readers import LENGTH, FramingError, framed
 from codemode_server.sandbox.contract import HostApi, Limits, Program, Reply
-from codemode_server.sandbox.frame_memory import memory_of
 from codemode_server.support.json_values import (
     MAX_VALUES,
     holds_too_many_values,
     is_nested_deeper,
     json_bytes,
     read_json,
-    values_at_most,
     values_in,
 )
 from codemode_server.support.off_loop import LARGE_BYTES
@@ -120,8 +118,6 @@ class HostCall(Request):
     server: Name
     arguments: dict[str, Any]
     size: int
-    memory: int
-    """Bytes of memory that it takes at most."""
 
 
 class TextForms(_Frame):
@@ -272,8 +268,6 @@ def parse(data: bytes) -> GuestFrame:
     if is_deep or (may_hold_numbers and _LARGE_NUMBER.search(data)):
         _check_values(frame)
     frame["size"] = len(data)
-    if frame.get("op") in ("call", "read"):
-        frame["memory"] = memory_of(data, values_at_most(data))
     try:
         return _GUEST_FRAME.validate_python(frame)
     except ValidationError as error:
@@ -315,8 +309,8 @@ def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes
     return LENGTH.pack(len(head) + len(data) + 1) + head, data, b"}"
 
 
-def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
-    return encode({"op": "reply", "id": request_id, "ok": False, "kind": kind, "message": message})
+def refusal_frame(request_id: int, kind: str, message: str) -> tuple[bytes]:
+    return (encode({"op": "reply", "id": request_id, "ok": False, "kind": kind, "message": message}),)
 
 
 def encode(frame: dict[str, Any]) -> bytes:

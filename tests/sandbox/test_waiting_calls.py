@@ -1,14 +1,12 @@
 """Calls that wait: a program's own memory holds them, not the host's, and a program that does not keep to it is not
 read any further. Values are counted before a frame is parsed.
 
-The guests of the second half are scripted: they say what no honest guest says, and read only when told to.
+The guests of the second half are scripted: they say what no honest guest says.
 """
 
 from __future__ import annotations
 
 import json
-import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -86,29 +84,21 @@ echo(n="last")["n"]
 
 
 class Guest(ByteReceiveStream, ByteSendStream):
-    """Sends what it was given, then `done`, which needs what it hears first. Reads nothing until `reads` is set."""
+    """Sends what it was given, then `done`, which needs what it hears first."""
 
-    def __init__(self, said: list[dict[str, Any]], until: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, said: list[dict[str, Any]]) -> None:
         self._said = [frames.encode(frame) for frame in said]
-        self._until = until
-        self.reads = anyio.Event()
         self.heard = bytearray()
-        self.is_read_to_the_end = False
 
     async def receive(self, max_bytes: int = 65_536) -> bytes:
         if self._said:
             return self._said.pop(0)
-        self.is_read_to_the_end = True
-        while not self._until():
-            await anyio.sleep(0.01)
         run = json.loads(self.heard[4 : 4 + int.from_bytes(self.heard[:4], "big")])
         done = {"op": "done", "id": run["id"], "value": 1, "value_form": "json", "error": None}
         return frames.encode(done)
 
     async def send(self, item: bytes) -> None:
         self.heard += item
-        if b'"reply"' in item:
-            await self.reads.wait()
 
     async def aclose(self) -> None:
         """Nothing to close."""
@@ -138,33 +128,3 @@ async def test_the_arguments_of_calls_that_wait_for_upstreams_take_no_more_than_
     guest = Guest([call(n, x="a" * 9 * MIB) for n in range(1, 20)])
     outcome = await outcome_of(guest, large, upstream_seconds=1)
     assert (outcome.ending, len(large.calls)) == (Ending.LIMITED, 1)
-
-
-async def test_answers_that_nobody_reads_wait_outside_of_the_memory() -> None:
-    class Large(Tools):
-        async def _answer(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
-            return Reply(f"{arguments['n']:08}" * MIB)
-
-    tools = Large()
-
-    def is_all_heard() -> bool:
-        return len(guest.heard) > 20 * 8 * MIB
-
-    guest = Guest([call(n, n=n) for n in range(1, 21)], is_all_heard)
-    outcome: list[Outcome] = []
-
-    async def run() -> None:
-        outcome.append(await outcome_of(guest, tools))
-
-    tracemalloc.start()
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
-            with anyio.fail_after(15):
-                while len(tools.calls) < 16 or tracemalloc.get_traced_memory()[0] > 40 * MIB:
-                    await anyio.sleep(0.02)
-            assert len(tools.calls) == 16
-            guest.reads.set()
-    finally:
-        tracemalloc.stop()
-    assert outcome[0].value == 1, "what waited came whole"

@@ -52,9 +52,6 @@ def test_native_code_is_made_once_and_for_its_owner_only(tiny: Path, tmp_path: P
     "spoil",
     [
         pytest.param(lambda path: path.chmod(0o666), id="others can write it"),
-        pytest.param(lambda path: path.write_bytes(b"x" * 100), id="other bytes"),
-        pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-1]), id="cut short"),
-        pytest.param(lambda path: path.with_name(path.name + ".sha256").unlink(), id="no digest"),
         pytest.param(
             lambda path: (path.rename(path.with_suffix(".x")), path.symlink_to(path.with_suffix(".x"))), id="a link"
         ),
@@ -91,19 +88,12 @@ def test_a_product_that_is_killed_while_it_compiles_leaves_the_compiled_sandbox(
     assert list((tmp_path / "cache").glob("compiling-*")) == []
 
 
-@pytest.mark.parametrize(
-    ("stamp", "message"),
-    [
-        ('{"sources": "other"}', "older than sandbox/guest"),
-        ("no json", "older than sandbox/guest"),
-        (f'{{"sources": "{build.sources_digest()}", "component": "other"}}', "damaged"),
-    ],
-)
-def test_a_component_of_other_sources_is_not_run(tmp_path: Path, stamp: str, message: str) -> None:
+@pytest.mark.parametrize("stamp", ['{"sources": "other"}', "no json"])
+def test_a_component_of_other_sources_is_not_run(tmp_path: Path, stamp: str) -> None:
     made = tmp_path / "guest.wasm"
     made.write_bytes(b"x")
     build.stamp_path(made).write_text(stamp)
-    with pytest.raises(SandboxUnavailable, match=f"{message}.*run: make setup"):
+    with pytest.raises(SandboxUnavailable, match=r"older than sandbox/guest.*run: make setup"):
         component.checked_component(made)
 
 

@@ -1,15 +1,13 @@
 """Finds the component and compiles it to this machine's native code, once.
 
 Native code depends on the component, on wasmtime and on the processor, so it is compiled at first use and stored in the
-user's cache folder: the folder has mode 0700, the file 0600, with its digest beside it. Code that somebody else owns,
-could have written, or that does not match its digest is compiled again. Two products that compile at the same time wait
-for one another.
+user's cache folder: the folder has mode 0700, the file 0600. Code that somebody else owns or could have written is
+compiled again. Two products that compile at the same time wait for one another.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -50,16 +48,13 @@ def wasmtime_folder() -> Path:
 
 def checked_component(component: Path = build.COMPONENT) -> Path:
     """The component, if it is there and was built from the current sources. Raises `SandboxUnavailable` if it is
-    missing, stale or damaged; the message has the command that builds it."""
+    missing or stale; the message has the command that builds it."""
     if not component.is_file():
         raise SandboxUnavailable(f"the sandbox's component {component.name!r} has not been built; run: make setup")
-    stamp = build.read_stamp(component)
-    if stamp.get("sources") != build.sources_digest():
+    if not build.is_current(component):
         raise SandboxUnavailable(
             f"the sandbox's component {component.name!r} is older than sandbox/guest; run: make setup"
         )
-    if stamp.get("component") != _digest(component):
-        raise SandboxUnavailable(f"the sandbox's component {component.name!r} is damaged; run: make setup")
     return component
 
 
@@ -112,9 +107,9 @@ def _is_prepared() -> bool:
 
 
 def _key(component: Path) -> str:
-    wasmtime, machine = importlib.metadata.version("wasmtime"), platform.machine()
-    parts = [_digest(component), _digest(WORKER), wasmtime, sys.platform, machine, registry.processor_features()]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    versions = [build.read_stamp(component).get("component", ""), WORKER.read_text(encoding="utf-8")]
+    machine = [importlib.metadata.version("wasmtime"), sys.platform, platform.machine(), registry.processor_features()]
+    return hashlib.sha256("\0".join([*versions, *machine]).encode()).hexdigest()[:32]
 
 
 def _make_private(folder: Path) -> None:
@@ -127,16 +122,13 @@ def _make_private(folder: Path) -> None:
 
 
 def _is_sound(target: Path) -> bool:
-    """True if native code exists, only this user can access it, and it matches its digest."""
+    """True if native code exists, and only this user can access it."""
     try:
         status = target.lstat()
-        if not stat.S_ISREG(status.st_mode):
-            return False
-        if not is_own(status) or (sys.platform != "win32" and status.st_mode & 0o077):
-            return False
-        return _digest_path(target).read_text(encoding="ascii").strip() == _digest(target)
-    except (OSError, ValueError):
+    except OSError:
         return False
+    is_private = sys.platform == "win32" or not status.st_mode & 0o077
+    return stat.S_ISREG(status.st_mode) and is_own(status) and is_private
 
 
 def _compile(component: Path, target: Path, lock: int) -> None:
@@ -167,25 +159,8 @@ def _forget_old(folder: Path) -> None:
     for path in folder.glob("*.cwasm"):
         if path.lstat().st_mtime < time.time() - _OLD_SECONDS:
             path.unlink()
-            _digest_path(path).unlink(missing_ok=True)
 
 
 def worker_environment() -> dict[str, str]:
     """An empty environment; on Windows, with the one variable that a process needs to start."""
     return {"SYSTEMROOT": os.environ["SYSTEMROOT"]} if sys.platform == "win32" and "SYSTEMROOT" in os.environ else {}
-
-
-def _digest_path(target: Path) -> Path:
-    return target.with_name(target.name + ".sha256")
-
-
-def _digest(path: Path) -> str:
-    """The SHA-256 of a file, which a process reads once for as long as nobody writes to the file."""
-    status = path.stat()
-    return _known_digest(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
-@functools.lru_cache(maxsize=16)
-def _known_digest(path: Path, *_state: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -50,17 +50,13 @@ def engine() -> wasmtime.Engine:
 
 
 def compile_component(source: str, target: str) -> None:
-    """Write the component's native code for this machine and its digest, each atomically. This process finishes both
-    even if the product ends meanwhile, so the next product does not compile again."""
-    import hashlib
-
+    """Write the component's native code for this machine, atomically. This process finishes even if the product ends
+    meanwhile, so the next product does not compile again."""
     made = component.Component.from_file(engine(), source).serialize()
-    digest = hashlib.sha256(made).hexdigest().encode()
-    for path, content in ((target, made), (f"{target}.sha256", digest)):
-        unfinished = os.path.join(os.path.dirname(path), f"compiling-{os.getpid()}")  # noqa: PTH118, PTH120 - see above
-        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(content)
-        os.replace(unfinished, path)  # noqa: PTH105
+    unfinished = os.path.join(os.path.dirname(target), f"compiling-{os.getpid()}")  # noqa: PTH118, PTH120
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(made)
+    os.replace(unfinished, target)  # noqa: PTH105
 
 
 class _Pipe:

@@ -18,29 +18,7 @@ TERM_GRACE_S = 0.7
 POLL_S = 0.02
 
 
-def start_time(pid: int) -> str:
-    """The process's start time in any unit, to recognise a later process with the same id; empty if none."""
-    if sys.platform == "linux":
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 - pathlib would triple the memory
-                return stat.read().rpartition(b")")[2].split()[19].decode()
-        except (OSError, IndexError):
-            return ""
-    import subprocess  # only here: it would double the reaper's memory
-
-    try:
-        return subprocess.run(  # noqa: S603 - a fixed program and a number
-            ["/bin/ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, timeout=5, check=False
-        ).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""
-
-
-def is_left(pgid: int, started: str) -> bool:
-    """True if a process of the group is left. A leader with another start time is another process with the same id."""
-    now = start_time(pgid)
-    if now and started and now != started:
-        return False
+def is_left(pgid: int) -> bool:
     try:
         os.killpg(pgid, 0)
     except ProcessLookupError:
@@ -57,12 +35,10 @@ def send(pgid: int, number: int) -> None:
         return
 
 
-def left_after(watched: dict[int, str], seconds: float) -> dict[int, str]:
+def left_after(watched: set[int], seconds: float) -> set[int]:
     """The groups that are left after at most `seconds`; returns as soon as none is."""
     deadline = time.monotonic() + seconds
-    while watched := {pgid: started for pgid, started in watched.items() if is_left(pgid, started)}:
-        if time.monotonic() >= deadline:
-            break
+    while (watched := set(filter(is_left, watched))) and time.monotonic() < deadline:
         time.sleep(POLL_S)
     return watched
 
@@ -70,16 +46,12 @@ def left_after(watched: dict[int, str], seconds: float) -> dict[int, str]:
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    watched: dict[int, str] = {}
+    watched: set[int] = set()
     rest = b""
     while chunk := os.read(0, 4096):
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
-            pgid = int(line[1:])
-            if line[:1] == b"+":
-                watched[pgid] = start_time(pgid)
-            else:
-                watched.pop(pgid, None)
+            (watched.add if line[:1] == b"+" else watched.discard)(int(line[1:]))
     watched = left_after(watched, EXIT_GRACE_S)
     for pgid in watched:
         send(pgid, signal.SIGTERM)

@@ -23,7 +23,6 @@ from codemode_server.support.untrusted_files import (
     content_size,
     counted_bytes,
     remove_entry,
-    used_bytes,
     walk,
 )
 
@@ -37,54 +36,44 @@ class Contents:
     """Bytes that count towards the quota."""
     sizes: dict[int, int] = field(default_factory=dict)
     """Bytes of each file, by inode; of folders as well."""
-    names: Counter[int] = field(default_factory=Counter)
-    """Number of names of each file with several, by inode."""
 
 
 @dataclass(slots=True)
 class Removed:
     count: int = 0
+    """Number of files, with those that were cut back to their earlier size."""
     size: int = 0
-    cut: int = 0
-    """Number of files truncated to their earlier size."""
-    _largest: list[tuple[int, Entry]] = field(default_factory=list)
+    _names: list[str] = field(default_factory=list)
 
-    def add(self, entry: Entry, size: int, *, is_cut: bool = False) -> None:
+    def add(self, entry: Entry, size: int) -> None:
+        self.count += 1
         self.size += size
-        self.cut += is_cut
-        self.count += not is_cut
-        self._largest = sorted([*self._largest, (size, entry)], key=lambda it: it[0])[-_MAX_NAMES:]
-
-    def __bool__(self) -> bool:
-        return self.count + self.cut > 0
+        if self.count <= _MAX_NAMES:
+            self._names.append(f"'{one_line(entry.path, _MAX_NAME_CHARACTERS)}'")
 
     @property
     def text(self) -> str:
-        """`3 files removed, 1 cut back to its earlier size, 12 MiB in all: 'big.bin', …`; names are untrusted text."""
-        parts = [f"{self.count:,} file{'s' * (self.count != 1)} removed"] if self.count else []
-        parts += [f"{self.cut:,} cut back to the earlier size"] if self.cut else []
-        names = [f"'{one_line(entry.path, _MAX_NAME_CHARACTERS)}'" for _, entry in reversed(self._largest)]
-        if self.count + self.cut > len(names):
-            names.append("…")
-        return f"{', '.join(parts)}, {-(-self.size // 2**20):,} MiB in all: {', '.join(names)}"
+        """`3 files removed or cut back, 12 MiB in all: 'big.bin', …`; names are untrusted text."""
+        names = [*self._names, *(["…"] if self.count > _MAX_NAMES else [])]
+        files = f"{self.count:,} file{'s' * (self.count != 1)} removed or cut back"
+        return f"{files}, {-(-self.size // 2**20):,} MiB in all: {', '.join(names)}"
 
 
 def contents(folder: Path, most_entries: int) -> Contents:
     """What a folder holds. Raises `TooManyFiles` if it has more entries than that, or can't be read."""
-    used = 0
-    sizes: dict[int, int] = {}
-    names: Counter[int] = Counter()
+    used, sizes, names = 0, dict[int, int](), Counter[int]()
     try:
         for entry in walk(folder, most_entries):
             used += counted_bytes(entry, names)
             sizes[entry.status.st_ino] = content_size(entry.status)
     except OSError as error:
         raise TooManyFiles from error
-    return Contents(used, sizes, names)
+    return Contents(used, sizes)
 
 
 def remove_added(folder: Path, before: Contents, allowed: int, removed: Removed) -> None:
-    """Remove what was added to a folder, the newest first, until it holds no more bytes than that; note it."""
+    """Remove files that were added to a folder, the newest first, until it holds no more bytes than that; note them.
+    Empty folders and further names of earlier files stay."""
     with suppress(OSError):
         gains: Counter[int] = Counter()
         changed_at: dict[int, int] = {}
@@ -100,30 +89,14 @@ def remove_added(folder: Path, before: Contents, allowed: int, removed: Removed)
                 break
             excess -= gains[inode]
             to_remove.add(inode)
-        if to_remove:
-            _remove_files(folder, before, to_remove, removed)
-        _remove_folders(folder, before, allowed, removed)
-
-
-def _remove_files(folder: Path, before: Contents, inodes: set[int], removed: Removed) -> None:
-    for entry, counted, gain in _added(folder, before):
-        if entry.status.st_ino in inodes and gain:
-            is_cut = gain < counted
-            if _cut(entry, before.sizes[entry.status.st_ino]) if is_cut else remove_entry(entry):
-                removed.add(entry, gain, is_cut=is_cut)
-
-
-def _remove_folders(folder: Path, before: Contents, allowed: int, removed: Removed) -> None:
-    """Remove empty folders: a program can fill a workspace with nothing else."""
-    excess = used_bytes(folder) - allowed
-    if excess <= 0:
-        return
-    for entry in walk(folder):
-        if entry.is_emptied and entry.status.st_ino not in before.sizes and remove_entry(entry):
-            removed.add(entry, MIN_ENTRY_BYTES)
-            excess -= MIN_ENTRY_BYTES
-            if excess <= 0:
-                break
+        for entry, _, gain in _added(folder, before) if to_remove else ():
+            size = before.sizes.get(entry.status.st_ino)
+            if (
+                gain
+                and entry.status.st_ino in to_remove
+                and (remove_entry(entry) if size is None else _cut(entry, size))
+            ):
+                removed.add(entry, gain)
 
 
 def _added(folder: Path, before: Contents) -> Iterator[tuple[Entry, int, int]]:
@@ -131,10 +104,9 @@ def _added(folder: Path, before: Contents) -> Iterator[tuple[Entry, int, int]]:
     back, if it was there before); none for what stays."""
     names: Counter[int] = Counter()
     for entry in walk(folder):
-        counted, inode = counted_bytes(entry, names), entry.status.st_ino
-        size = before.sizes.get(inode)
+        counted = counted_bytes(entry, names)
         gain = 0 if entry.is_folder else counted
-        if size is not None and names[inode] <= max(1, before.names[inode]):  # no further name of its file
+        if (size := before.sizes.get(entry.status.st_ino)) is not None:
             gain = min(gain, max(0, counted - max(MIN_ENTRY_BYTES, size)))
         yield entry, counted, gain
 

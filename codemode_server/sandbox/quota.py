@@ -82,8 +82,6 @@ class Quota:
         self.scratch: Path | None = None
         """The program's /tmp, if that is a folder of the host; the backend sets and removes it."""
         self._is_over = False
-        self._is_tmp_over = False
-        """True if its /tmp, and not the workspace, is above the quota."""
         self._removed = Removed()
 
     def watch(self, tasks: TaskGroup, channel: Channel, holder: int | None) -> asyncio.TimerHandle:
@@ -97,7 +95,6 @@ class Quota:
 
     def note_over(self) -> None:
         """The sandbox reports too much in folders that the host cannot measure: the program is ended."""
-        self._is_tmp_over = self._is_tmp_over or not self._is_over
         self._is_over = True
 
     async def settle(self) -> None:
@@ -133,8 +130,6 @@ class Quota:
     @property
     def _message(self) -> str:
         most = f"{self._program.limits.workspace_mb} MiB"
-        if self._is_tmp_over:
-            return f"the program's files in /tmp take more than {most}"
         if self.before.used > self._max_bytes:
             held = f"{self.before.used / 2**20:,.0f} MiB"
             return f"/workspace held {held} already, more than {most}: files can be deleted, but nothing added"
@@ -142,7 +137,7 @@ class Quota:
 
     @property
     def _remark(self) -> str:
-        return f"; of what was added to /workspace, {self._removed.text}" if self._removed else ""
+        return f"; of what was added to /workspace, {self._removed.text}" if self._removed.count else ""
 
     async def _watch(self, channel: Channel, holder: int | None) -> None:
         while True:
@@ -154,7 +149,6 @@ class Quota:
 
     def _has_passed(self, holder: int | None) -> bool:
         if self.scratch is not None and _is_passed(self.scratch, self._max_bytes, holder):
-            self._is_tmp_over = True
             return True
         workspace = self._program.workspace
         if workspace is None or not _is_passed(workspace, self._allowed, holder):

@@ -76,7 +76,8 @@ async def test_the_model_is_told_what_was_removed_and_that_deleting_works(lab: L
     error = await lab.failure(code, workspace_mb=4)
     assert error.setting == SETTING
     assert error.message == (
-        "the program's files take more than 4 MiB; of what was added to /workspace, 1 file removed, 5 MiB in all: 'big'"
+        "the program's files take more than 4 MiB; of what was added to /workspace, 1 file removed or cut back, "
+        "5 MiB in all: 'big'"
     )
     assert sorted(sizes(workspace)) == ["log", "small"]
 

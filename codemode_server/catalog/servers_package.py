@@ -35,7 +35,7 @@ beside it has `.files` and `.text`. Base64 in it is shown to you as a summary; p
     from codemode import checkpoint, results, show
     show(file)                      # the model sees it: a File, a result, bytes, a path
     rows = results["x7f3a9c21b04"]  # what an earlier program of this session returned, whole; results.last
-    issue = results["x7f3a9c21b04"].calls[3]  # of a program that failed: what its call 3 returned
+    issue = results["x7f3a9c21b04/calls/3"]  # of a program that failed: what its call 3 returned
     checkpoint.save(step=3, context={"done": ["a"]})  # JSON, up to 64 KiB, for a program of any later session
     point = checkpoint.load()       # {"step": 3, "context": {...}, "last_task": ..., "timestamp": ...}, or None
 

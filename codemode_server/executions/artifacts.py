@@ -14,7 +14,6 @@ import json
 import os
 import secrets
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -57,14 +56,11 @@ class Stored:
     item: Item
     owner: Owner
     path: Path
-    made_at: float
     parts: Mapping[int, Part] = field(default_factory=dict)
 
 
 _MAX_ITEMS = 1_000
 """Limit for all sessions together: even a small item costs something."""
-_PASSING_SECONDS = 3_600.0
-"""How long the items of a session that ends with its request are stored: they can only be read by exact name."""
 _MAX_NAMES = 5
 """Names listed in an error about another name."""
 LARGE_BYTES = 256 * 1024
@@ -85,12 +81,8 @@ class ArtifactStore:
     """Where the folders of all runs are."""
     session_bytes: int
     all_bytes: int
-    clock: Callable[[], float] = time.monotonic
     _stored: dict[str, Stored] = field(default_factory=dict)
     """By name, oldest first."""
-    _bytes: Counter[Owner | Principal] = field(default_factory=Counter)
-    """Of each session, and of each principal."""
-    _counts: Counter[Principal] = field(default_factory=Counter)
     _own: RunFolder | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -102,7 +94,7 @@ class ArtifactStore:
             self._make_room(owner, len(data))
             with raising_not_stored():
                 path = self._write(data)
-            self._add(Stored(item, owner, path, self.clock()))
+            self._add(Stored(item, owner, path))
         return item
 
     def follow(self, settings: Settings) -> None:
@@ -127,21 +119,23 @@ class ArtifactStore:
             raise
         with self._guard:
             self._make_room(owner, item.size)
-            self._add(Stored(item, owner, path, self.clock(), parts))
+            self._add(Stored(item, owner, path, parts))
         return item
 
     def reply(self, owner: Owner, name: str) -> Reply:
-        """Content for a program under a name; for a program that failed, the numbers of its calls. Raises
+        """Content for a program under a name; that of call 3 of a program that failed is `…/calls/3`. Raises
         `MetaToolError` if the owner has nothing of that name."""
-        found, number = self._item_or_call(owner, name)
+        execution, _, number = name.removesuffix("/calls").partition("/calls/")
+        with self._guard:
+            calls = self._stored.get(f"{execution}/calls")
+            is_of_calls = calls is not None and owner.may_read(calls.owner) and execution not in self._stored
+            found = calls if calls is not None and is_of_calls else self._find(owner, name)
         item, part = found.item, Part(0, found.item.size, "json")
         if item.kind == "calls":
-            if number == "":
-                return Reply([{"type": "calls", "numbers": list(found.parts)}], "blocks")
-            listed = found.parts.get(int(number)) if number.isdecimal() else None
-            if listed is None:
-                raise MetaToolError(f"there is no result of call {number[:20]} of {name.partition('/')[0]}")
-            part = listed
+            if not number.isdecimal() or int(number) not in found.parts:
+                names = ", ".join(f"{execution}/calls/{it}" for it in list(found.parts)[:_MAX_NAMES])
+                raise MetaToolError(f"{execution} failed and has no value; there are the results of its calls: {names}")
+            part = found.parts[int(number)]
         data = _content(found, part)
         match item.kind:
             case "text":
@@ -157,16 +151,6 @@ class ArtifactStore:
             case _:
                 return Reply(json.loads(data), part.encoding)
 
-    def _item_or_call(self, owner: Owner, name: str) -> tuple[Stored, str]:
-        """The item of that name; for a failed program, or one of its calls (`…/calls/3`), the item of its calls."""
-        execution, slash, number = name.partition("/calls")
-        with self._guard:
-            self._drop_old()
-            calls = self._stored.get(f"{execution}/calls")
-            if calls is not None and owner.may_read(calls.owner) and (slash or execution not in self._stored):
-                return calls, number.removeprefix("/")
-            return self._find(owner, name), ""
-
     def _check_size(self, size: int) -> None:
         if self.max_bytes == 0:
             raise NotStored("nothing is stored (limits.kept_mb is 0)")
@@ -177,17 +161,6 @@ class ArtifactStore:
         if (earlier := self._stored.get(stored.item.name)) is not None:
             self._forget(earlier)
         self._stored[stored.item.name] = stored
-        self._count(stored, 1)
-
-    def _count(self, stored: Stored, change: int) -> None:
-        owner, size = stored.owner, stored.item.size * change
-        self._bytes[owner] += size
-        self._bytes[owner.principal] += size
-        self._counts[owner.principal] += change
-        if self._bytes[owner] == 0:
-            del self._bytes[owner]
-        if self._counts[owner.principal] == 0:
-            del self._bytes[owner.principal], self._counts[owner.principal]
 
     def has(self, owner: Owner, name: str) -> bool:
         with self._guard:
@@ -228,13 +201,12 @@ class ArtifactStore:
 
     def close(self) -> None:
         with self._guard:
-            self._stored, self._bytes, self._counts = {}, Counter(), Counter()
+            self._stored = {}
             if self._own is not None:
                 self._own.remove()
             self._own = None
 
     def _find(self, owner: Owner, name: str) -> Stored:
-        self._drop_old()
         found = self._stored.get(name)
         if found is None or not owner.may_read(found.owner):
             raise MetaToolError(f"no result {name[:100]!r} in this session (any more){self._there_are(owner)}")
@@ -252,18 +224,21 @@ class ArtifactStore:
     def _make_room(self, owner: Owner, size: int) -> None:
         """Make room for so many bytes, first within the session, then among all principals: there from the one that has
         the most, so that none can displace what others have stored. The oldest go first."""
-        self._drop_old()
-        while self._bytes[owner] + size > self.session_bytes and self._forget_oldest(owner):
+        while self._bytes(lambda it: it.owner)[owner] + size > self.session_bytes and self._forget_oldest(owner):
             pass
         while True:
-            sizes = Counter({it: self._bytes[it] for it in self._counts})
+            sizes = self._bytes(lambda it: it.owner.principal)
             sizes[owner.principal] += size
-            is_large = sizes.total() > self.all_bytes
-            if not is_large and self._counts.total() < _MAX_ITEMS:
+            if sizes.total() <= self.all_bytes and len(self._stored) < _MAX_ITEMS:
                 return
-            [(largest, _)] = (sizes if is_large else self._counts + Counter({owner.principal: 1})).most_common(1)
-            if not self._forget_oldest(largest):  # only what is to be stored
+            if not self._forget_oldest(max(sizes, key=lambda it: sizes[it])):  # only what is to be stored
                 return
+
+    def _bytes(self, of: Callable[[Stored], Owner | Principal]) -> Counter[Owner | Principal]:
+        sizes: Counter[Owner | Principal] = Counter()
+        for it in self._stored.values():
+            sizes[of(it)] += it.item.size
+        return sizes
 
     def _forget_oldest(self, of: Owner | Principal) -> bool:
         oldest = next((it for it in self._stored.values() if of in (it.owner, it.owner.principal)), None)
@@ -271,15 +246,8 @@ class ArtifactStore:
             self._forget(oldest)
         return oldest is not None
 
-    def _drop_old(self) -> None:
-        until = self.clock() - _PASSING_SECONDS
-        old = [it for it in self._stored.values() if it.owner.session.is_ephemeral and it.made_at < until]
-        for it in old:
-            self._forget(it)
-
     def _forget(self, stored: Stored) -> None:
         del self._stored[stored.item.name]
-        self._count(stored, -1)
         with contextlib.suppress(OSError):
             stored.path.unlink(missing_ok=True)
 

@@ -158,7 +158,8 @@ class ProgramHostApi:
 
     async def artifact(self, name: str | None) -> Reply:
         if name is None:
-            return Reply([item.name for item in self._services.artifacts.items(self._execution.owner)])
+            items = self._services.artifacts.items(self._execution.owner)
+            return Reply([item.name for item in items if item.kind != "calls"])
         return await anyio.to_thread.run_sync(self._services.artifacts.reply, self._execution.owner, name)
 
 

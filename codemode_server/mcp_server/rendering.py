@@ -320,7 +320,7 @@ def _stored_results(execution: Execution) -> list[str]:
     match execution.artifacts.get("calls"):
         case Item():
             first = min(it.seq for it in execution.calls.reports if it.status is CallStatus.SUCCEEDED)
-            name = f'results["{execution.execution_id}"].calls[{first}]'
+            name = f'results["{execution.execution_id}/calls/{first}"]'
             return [f"their results are stored, by number: from codemode import results; {name}"]
         case str(why):
             return [f"their results are not stored: {why}"]

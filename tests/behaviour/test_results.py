@@ -123,8 +123,8 @@ ENDINGS = {
 }
 
 
-def name_of(answer: Answer) -> str:
-    return f'results["{answer.content["execution_id"]}"]'
+def call_of(answer: Answer, number: int) -> str:
+    return f'results["{answer.content["execution_id"]}/calls/{number}"]'
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -135,8 +135,9 @@ async def test_the_results_of_calls_are_read_by_the_next_program_however_it_fail
         failed = await host.run(READ + f"a = list_issues(repo='a')\nb = list_issues(repo='b')\n{last}")
         assert failed.content["status"] in ("failed", "limit_exceeded")
         assert '[2] github.list_issues(repo="b") succeeded' in failed.text
-        assert f"from codemode import results; {name_of(failed)}.calls[1]" in failed.text
-        calls = f"{name_of(failed)}.calls"
-        read = await host.run(f"from codemode import results\n[{calls}[2], list({calls})]")
-        assert read.value == [control.value, [1, 2]]
+        assert f"from codemode import results; {call_of(failed, 1)}" in failed.text
+        read = await host.run(f"from codemode import results\n{call_of(failed, 2)}")
+        assert read.value == control.value
+        wrong = await host.run(f"from codemode import results\nresults[{failed.content['execution_id']!r}]")
+        assert f"{failed.content['execution_id']}/calls/2" in wrong.text
         assert len(host.reached("list_issues")) == 3, "nothing was called again"

@@ -19,11 +19,8 @@ ADA, BOB = Owner(LOCAL, Session("ada")), Owner(LOCAL, Session("bob"))
 PASSING, OTHER = (Owner(LOCAL, Session(name, is_ephemeral=True)) for name in ("p1", "p2"))
 
 
-def store(
-    folder: Path, *, session: int = 1_000, everything: int = 2_500, clock: list[float] | None = None
-) -> ArtifactStore:
-    now = clock or [0.0]
-    return ArtifactStore(folder / "kept", session, everything, clock=lambda: now[0])
+def store(folder: Path, *, session: int = 1_000, everything: int = 2_500) -> ArtifactStore:
+    return ArtifactStore(folder / "kept", session, everything)
 
 
 def keep(kept: ArtifactStore, owner: Owner, name: str, size: int = 100) -> None:
@@ -65,17 +62,6 @@ def test_what_a_passing_session_keeps_is_had_by_its_name_but_never_listed(tmp_pa
     assert names(kept, PASSING) == names(kept, OTHER) == []
     with pytest.raises(MetaToolError):
         kept.read(ADA, "x1")
-
-
-def test_what_a_passing_session_keeps_is_gone_after_an_hour(tmp_path: Path) -> None:
-    clock = [0.0]
-    kept = store(tmp_path, clock=clock)
-    keep(kept, PASSING, "x1")
-    keep(kept, ADA, "x2")
-    clock[0] = 3_601.0
-    with pytest.raises(MetaToolError):
-        kept.read(OTHER, "x1")
-    assert kept.read(ADA, "x2")
 
 
 def test_past_what_a_session_may_keep_its_oldest_goes_and_nobody_elses(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ async def test_a_failed_program_says_which_calls_have_happened_and_with_what(tmp
         '{number=1, url="https://github.example/a/b/issues/1"}',
         "- [2] github.boom() failed",
         "their results are stored, by number: from codemode import results; "
-        f'results["{answer.content["execution_id"]}"].calls[1]',
+        f'results["{answer.content["execution_id"]}/calls/1"]',
         "[to go on: send a corrected program]",
     ]
     assert "kaboom" in answer.error["message"]

@@ -45,18 +45,12 @@ class Stores:
         self.ownership = Ownership(folder)
         self.upkeep = Upkeep(folder, self.ownership, *_retention(settings), deletions=provided("delete_old_rows"))
         cipher = JournalCipher(folder)
-        self.journal = SqliteJournal(
-            self.thread,
-            cipher,
-            self.ownership,
-            execution_bytes=_execution_bytes(settings),
-            on_written=self.upkeep.note_written,
-        )
+        self.journal = SqliteJournal(self.thread, cipher, self.ownership, execution_bytes=_execution_bytes(settings))
         self.approvals = SqliteApprovals(self.thread, cipher)
         self.sources = SqliteSources(self.database, self.thread, self.ownership)
         self.token_cipher = TokenCipher(folder)
         self.tokens = SqliteTokens(self.thread, self.token_cipher, lambda: PrivacySettings.of(config.settings).limits)
-        self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
+        self.audit = SqliteAudit(self.thread)
         self.vectors = SqliteVectorCache(folder)
         texts = ServerTexts(self.token_cipher, partial(_is_protected, config))
         self.listings = ListingStore(self.database, self.thread, texts)

@@ -117,8 +117,6 @@ class Repeat:
     """Input of a program beside its text and the answers to its calls. The real clock is read and not recorded."""
 
     seed: bytes = field(repr=False)
-    build: str = ""
-    """Build of the sandbox of the first run (`SandboxBackend.build`); empty if unknown."""
 
     @classmethod
     def new(cls) -> Repeat:

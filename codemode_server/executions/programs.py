@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from codemode_server.calls.execution_calls import ExecutionCalls
@@ -19,11 +19,6 @@ from codemode_server.executions.preflight.preflight import CheckContext, Checked
 from codemode_server.executions.workspace import Workspace
 from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError, SandboxBackend
-
-_OTHER_BUILD = (
-    "this is another sandbox than that of the earlier run (codemode-server was updated or moved), so sets have another "
-    "order; what the program did in the order of a set may have come in another one"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +36,6 @@ class ProgramRuns:
         execution.phase = Phase.PREPARING
         backend = await self.sandbox.ready()
         execution.level = backend.level
-        if execution.repeat.build not in ("", backend.build):
-            execution.calls.messages.append(_OTHER_BUILD)
-        execution.repeat = replace(execution.repeat, build=backend.build)
         return await self.layers.prepare(execution)
 
     async def run(self, execution: Execution) -> Outcome:

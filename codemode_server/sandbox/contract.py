@@ -40,7 +40,6 @@ class Reply:
       (keys and indices) to the base64 string, or `data:` URI, in that value
     * `{"type": "placeholder", "value": …, "unknown": […]}` in a dry run: the texts in the value that stand for
       something of unknown type
-    * `{"type": "calls", "numbers": […]}` for a program that failed: those of its calls whose results are stored
 
     A lone block stands for its value."""
     is_block_list: bool = False
@@ -215,10 +214,6 @@ class SandboxBackend(Protocol):
     level: IsolationLevel
     importable: frozenset[str] | None
     """The top-level modules that programs can import; None if that is not known."""
-
-    @property
-    def build(self) -> str:
-        """Names what the hashes of texts depend on: sets have the same order in sandboxes of the same build."""
 
     @property
     def count(self) -> SandboxCount:

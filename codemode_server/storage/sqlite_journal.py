@@ -68,15 +68,12 @@ class SqliteJournal:
         ownership: Ownership | None = None,
         *,
         execution_bytes: int = 0,
-        on_written: Callable[[int], None] = lambda count: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`execution_bytes`: limit for the values of one execution; 0 for none. `on_written` is called with the
-        approximate size of each execution that has ended."""
+        """`execution_bytes`: limit for the values of one execution; 0 for none."""
         self._thread, self._cipher = thread, cipher
         self._ownership = ownership
         self.execution_bytes = execution_bytes
-        self._on_written = on_written
         self._clock = clock
         self._bytes: dict[ExecutionId, int] = {}
         """Size of each running execution so far."""
@@ -110,7 +107,7 @@ class SqliteJournal:
                 "owner": owner,
                 "code": self._encrypted(record.code, f"{record.execution_id}/code"),
                 "description": self._encrypted(record.description, f"{record.execution_id}/description"),
-                "seed": self._encrypted(repeat and [repeat.seed.hex(), repeat.build], f"{record.execution_id}/seed"),
+                "seed": self._encrypted(repeat and [repeat.seed.hex()], f"{record.execution_id}/seed"),
             }
             connection.execute(
                 f"INSERT INTO journal_executions ({', '.join(row)}) VALUES ({placeholders(len(row))})",  # noqa: S608
@@ -175,7 +172,6 @@ class SqliteJournal:
             await self._thread.run(update)
         finally:
             self._unwritten.pop(execution_id, None)
-        self._on_written(size or 0)
 
     async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
         """Returns once the call survives the death of the process, and, if it is sent and not `is_read_only`, that of
@@ -283,10 +279,10 @@ class SqliteJournal:
             (principal.principal_id, execution_id),
         )
         try:
-            seed, build = self._decrypted(rows[0][0], f"{execution_id}/seed") if rows else ("", "")
+            seed, *_ = self._decrypted(rows[0][0], f"{execution_id}/seed") if rows else ("",)
         except ValueUnreadable:
             return None
-        return Repeat(bytes.fromhex(seed), build=build) if seed else None
+        return Repeat(bytes.fromhex(seed)) if seed else None
 
     async def ask_to_cancel(self, principal: Principal, execution_id: ExecutionId) -> bool:
         """Ask the product that runs an execution of this principal to cancel it; false if none runs (any more)."""

@@ -201,8 +201,8 @@ async def test_what_a_cancelled_caller_recorded_is_there_once(journal: SqliteJou
 
 async def test_what_had_no_seed_and_what_belongs_to_another_principal_is_not_repeated(journal: SqliteJournal) -> None:
     await journal.begin_execution(execution("x1"))
-    await journal.begin_execution(execution("x2", SOMEBODY), repeat=Repeat(SEED, "wasm 1"))
+    await journal.begin_execution(execution("x2", SOMEBODY), repeat=Repeat(SEED))
     assert await journal.repeat(LOCAL, X1) is None
     assert await journal.repeat(LOCAL, ExecutionId("x2")) is None
     assert await journal.repeat(LOCAL, ExecutionId("x3")) is None
-    assert await journal.repeat(SOMEBODY, ExecutionId("x2")) == Repeat(SEED, "wasm 1"), "the control"
+    assert await journal.repeat(SOMEBODY, ExecutionId("x2")) == Repeat(SEED), "the control"

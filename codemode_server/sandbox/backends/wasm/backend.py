@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
-from codemode_server.sandbox.backends.wasm import build, component
+from codemode_server.sandbox.backends.wasm import component
 from codemode_server.sandbox.backends.wasm.process import ENDED_WHILE_IDLE, SIGNAL, Instance, Worker
 from codemode_server.sandbox.channel import Channel, NotBegun, with_reason
 from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxCount
@@ -49,11 +49,8 @@ class WasmBackend:
         self._quotas = Quotas()
         self._has_surplus = anyio.Event()
         """Set when there are workers, or folders, for `tend` to remove."""
-        self._running = 0
-        self._most = 0
-        """The most programs that ran at once lately, since `_most_at`."""
-        self._most_at = 0.0
-        self.build = f"{self.name} {build.read_stamp(build.COMPONENT).get('component', '')}"
+        self._used_at = 0.0
+        """When the last program ended."""
         self._scratch: list[Path] = []
         """The /tmp of programs that ended, which hold files, for `tend` to remove."""
 
@@ -73,37 +70,29 @@ class WasmBackend:
                 await self._has_surplus.wait()
             self._has_surplus = anyio.Event()
             await self._remove_scratch()
-            while len(self._idle) > self._kept():
-                await self._discard(self._idle[0])
+            if anyio.current_time() - self._used_at >= RECENT_SECONDS:
+                while len(self._idle) > self._warm:
+                    await self._discard(self._idle[0])
 
     async def run(self, program: Program, host_api: HostApi) -> Outcome:
-        self._running += 1
-        if self._running >= self._most_at_once():
-            self._most, self._most_at = self._running, anyio.current_time()
         worker, is_reusable = None, False
+        quota = await self._quotas.begin(program)
         try:
-            quota = await self._quotas.begin(program)
-            try:
-                outcome = None
-                while outcome is None:
-                    worker, is_new = await self._take(program)
-                    try:
-                        outcome, is_reusable = await self._run_in(worker, program, host_api, quota)
-                    except NotBegun:
-                        await self._discard(worker)
-                        if is_new:
-                            raise SandboxUnavailable(ENDED_WHILE_IDLE) from None
-            finally:
-                await self._quotas.end(quota)
-                if worker is not None:
-                    with anyio.CancelScope(shield=True):
-                        await self._give_back(worker, program, is_reusable=is_reusable)
+            outcome = None
+            while outcome is None:
+                worker, is_new = await self._take(program)
+                try:
+                    outcome, is_reusable = await self._run_in(worker, program, host_api, quota)
+                except NotBegun:
+                    await self._discard(worker)
+                    if is_new:
+                        raise SandboxUnavailable(ENDED_WHILE_IDLE) from None
         finally:
-            self._running -= 1
+            await self._quotas.end(quota)
+            if worker is not None:
+                with anyio.CancelScope(shield=True):
+                    await self._give_back(worker, program, is_reusable=is_reusable)
         return quota.judged(outcome)
-
-    def _most_at_once(self) -> int:
-        return self._most if anyio.current_time() - self._most_at < RECENT_SECONDS else self._running
 
     async def aclose(self) -> None:
         self._closed = True
@@ -111,10 +100,6 @@ class WasmBackend:
         for worker in list(self._all):
             await self._discard(worker)
         await self._remove_scratch()
-
-    def _kept(self) -> int:
-        """How many idle workers are kept: to start one costs more processor time than a short program."""
-        return max(self._warm, self._most_at_once()) if self._warm else 0
 
     async def _run_in(self, worker: Worker, program: Program, host_api: HostApi, quota: Quota) -> tuple[Outcome, bool]:
         """Run a program; also gives whether its worker can be used again, and kills the worker if not."""
@@ -160,8 +145,10 @@ class WasmBackend:
 
     async def _give_back(self, worker: Worker, program: Program, *, is_reusable: bool) -> None:
         """Return a worker to the pool with an instance for the next program, which probably has the same limits and
-        workspace; or discard it."""
-        if is_reusable and len(self._idle) < self._kept() and not self._closed:
+        workspace; or discard it. More than `sandbox.warm` stay for a while: to start one costs more processor time than
+        a short program."""
+        self._used_at = anyio.current_time()
+        if is_reusable and self._warm and not self._closed:
             try:
                 await worker.prepare(self._next_instance(worker.instance, program))
             except SandboxUnavailable as error:

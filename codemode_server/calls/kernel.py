@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import anyio
 
@@ -48,7 +48,7 @@ from codemode_server.domain.errors import (
 )
 from codemode_server.domain.tools import Effect
 from codemode_server.sandbox.contract import Reply
-from codemode_server.support.off_loop import is_large, run_sized
+from codemode_server.support.off_loop import is_large, run_large
 from codemode_server.support.redaction import payload, recorded_text
 from codemode_server.upstreams.progress import CallProgress
 
@@ -138,10 +138,17 @@ class Call:
 
 
 Next = Callable[[Call], Awaitable[Reply]]
+_METHODS = ("is_for", "prepare", "restrict", "settle", "around")
 
 
 class Layer:
     """One concern of calls. A method that a layer does not have costs a call nothing."""
+
+    own_methods: ClassVar[frozenset[str]] = frozenset()
+    """The methods below that the class has itself."""
+
+    def __init_subclass__(cls) -> None:
+        cls.own_methods = frozenset(name for name in _METHODS if getattr(cls, name) is not getattr(Layer, name))
 
     def is_for(self, calls: ExecutionCalls) -> bool:
         """True if the calls of this execution pass the layer."""
@@ -172,17 +179,14 @@ class Chain:
 
     @classmethod
     def of(cls, layers: Sequence[Layer], send: Next) -> Chain:
-        def has(layer: Layer, name: str) -> bool:
-            return getattr(type(layer), name) is not getattr(Layer, name)
-
         proceed = send
         for layer in reversed(layers):
-            if has(layer, "around"):
+            if "around" in layer.own_methods:
                 proceed = partial(layer.around, proceed=proceed)
         return cls(
-            tuple(it.prepare for it in layers if has(it, "prepare")),
-            tuple(it.restrict for it in layers if has(it, "restrict")),
-            tuple(it.settle for it in layers if has(it, "settle")),
+            tuple([it.prepare for it in layers if "prepare" in it.own_methods]),
+            tuple([it.restrict for it in layers if "restrict" in it.own_methods]),
+            tuple([it.settle for it in layers if "settle" in it.own_methods]),
             proceed,
         )
 
@@ -256,13 +260,14 @@ class Kernel:
             JournalUnavailable: the call could not be recorded, so it was not sent, or its outcome could not.
         """
         if calls.chain is None:
-            calls.chain = Chain.of([it for it in self._layers if it.is_for(calls)], self._send)
+            layers = [it for it in self._layers if "is_for" not in it.own_methods or it.is_for(calls)]
+            calls.chain = Chain.of(layers, self._send)
         call = Call(calls, target, arguments, calls.next_seq(), calls.chain)
         try:
             await self._begin(call)
             reply = await call.chain.proceed(call)
-            many = is_large(reply.value)
-            result = await run_sized(many, summarise, call.target, reply, self._config.payloads, calls.context.redactor)
+            about = call.target, reply, self._config.payloads, calls.context.redactor
+            result = await run_large(summarise, *about) if is_large(reply.value) else summarise(*about)
         except CallError as error:
             message = calls.context.redactor.text(str(error))
             await self._end(call, _status_of(error), error=message)
@@ -299,10 +304,11 @@ class Kernel:
     async def _identify(self, call: Call) -> None:
         """Give the call its key, which is made of what is sent."""
         server, tool = call.target.server.raw_name, call.target.raw_name
-        digest = await run_sized(call.is_large, arguments_digest, call.arguments)
+        arguments = call.arguments
+        digest = await run_large(arguments_digest, arguments) if call.is_large else arguments_digest(arguments)
         key = call.calls.next_key(server, tool, digest)
         call.is_identified = True
-        call.record = ToolCall(call.calls.execution_id, call.seq, server, tool, call.arguments, key)
+        call.record = ToolCall(call.calls.execution_id, call.seq, server, tool, arguments, key)
 
     async def _announce(self, call: Call) -> None:
         """Publish that the call has its number and decision, once."""
@@ -311,8 +317,8 @@ class Kernel:
         call.is_announced = True
         if not call.is_identified:
             await self._identify(call)
-        redactor = call.calls.context.redactor
-        shown = await run_sized(call.is_large, payload, call.arguments, self._config.payloads, redactor)
+        about = call.arguments, self._config.payloads, call.calls.context.redactor
+        shown = await run_large(payload, *about) if call.is_large else payload(*about)
         self._events.publish(CallBegan(call.calls, call.record, call.target, call.decision, shown))
 
     async def _end(

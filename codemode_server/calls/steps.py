@@ -29,7 +29,7 @@ from codemode_server.domain.errors import DecisionOutdated, InvalidArguments, Up
 from codemode_server.domain.input_requests import InputRequest
 from codemode_server.domain.tools import Effect
 from codemode_server.sandbox.contract import Reply
-from codemode_server.support.off_loop import is_large, run_sized
+from codemode_server.support.off_loop import is_large, run_large, run_sized
 from codemode_server.support.redaction import payload
 from codemode_server.upstreams.progress import CallProgress
 
@@ -57,13 +57,14 @@ class Check(Layer):
         self._config = config
 
     async def around(self, call: Call, proceed: Next) -> Reply:
-        require_not_denied(title_of(call.target), call.decision)
+        require_not_denied(call.target, call.decision)
         if not isinstance(call.decision, Recorded) and not call.is_guessed:
             await check_arguments(call)
         reply = await proceed(call)
         call.given_uris = linked_uris(reply)
-        masked = await run_sized(is_large(reply.value), self._config.redactor.value, reply.value)
-        if masked is not reply.value:
+        mask, value = self._config.redactor.value, reply.value
+        masked = await run_large(mask, value) if is_large(value) else mask(value)
+        if masked is not value:
             reply = replace(reply, value=masked)
         call.note_links(reply)
         return reply
@@ -73,7 +74,7 @@ async def check_arguments(call: Call) -> None:
     """Compare what would be sent with the schema of the tool. Raises `InvalidArguments` if it does not fit."""
     check, shown = call.target.check, call.arguments
     if call.values is None:
-        await run_sized(call.is_large, check, shown)
+        await run_large(check, shown) if call.is_large else check(shown)
         return
     try:
         await run_sized(call.is_large, check, call.values.arguments)
@@ -113,7 +114,7 @@ class Approval(Layer):
                     raise UpstreamUnavailable(f"{error} again and again, so nothing was called") from error
             call.target = await self._resolver.newest(call.target)
             self._decisions.decide_again(call)
-            require_not_denied(title_of(call.target), call.decision)
+            require_not_denied(call.target, call.decision)
             await check_arguments(call)
             await self._approve(call)
 
@@ -122,13 +123,13 @@ class Approval(Layer):
         while isinstance(ask := call.decision, Ask):
             if ask != call.approved:
                 answer = await self._answer(call, ask)
-                require_not_denied(title_of(call.target), answer)
+                require_not_denied(call.target, answer)
                 call.approved, call.approval = ask, answer
                 # What was approved may be forbidden by now, or the session has read more while the person was asked.
                 self._decisions.decide_again(call)
             else:
                 call.decision = call.approval or ask
-        require_not_denied(title_of(call.target), call.decision)
+        require_not_denied(call.target, call.decision)
 
     async def _answer(self, call: Call, ask: Ask) -> ApprovalDecision:
         calls, record, target = call.calls, call.record, call.target

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from codemode_server.calls.arguments import check_arguments
@@ -29,8 +30,6 @@ MAX_OUTDATED = 20
 class _Target:
     """Rules that hold unless a kind of target has its own."""
 
-    __slots__ = ()
-
     def is_selected(self, server: ServerSettings) -> bool:
         """True if these settings of the server let programs use it."""
         return True
@@ -40,7 +39,7 @@ class _Target:
         return arguments
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolTarget(_Target):
     """A tool of an upstream. `is_raw`: the program gets the whole result as the upstream sends it."""
 
@@ -48,19 +47,19 @@ class ToolTarget(_Target):
     tool: Tool
     is_raw: bool = False
 
-    @property
+    @cached_property
     def raw_name(self) -> str:
         return self.tool.raw_name
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.tool.name
 
-    @property
+    @cached_property
     def spellings(self) -> Spellings:
         return Spellings.of_tool(self.tool)
 
-    @property
+    @cached_property
     def effect(self) -> Effect:
         return self.tool.effect
 

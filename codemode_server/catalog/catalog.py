@@ -55,11 +55,11 @@ class Tool:
     """The observations of its results at the time of this snapshot; None if results are not learned."""
     openings: SharedOpenings = NO_SHARED_OPENINGS
 
-    @property
+    @cached_property
     def raw_name(self) -> str:
         return self.definition.name
 
-    @property
+    @cached_property
     def effect(self) -> Effect:
         return self.definition.effect
 
@@ -75,7 +75,7 @@ class Tool:
     def input(self) -> ToolInput:
         return tool_input(self.definition.input_schema)
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         return self.input.parameters
 
@@ -124,7 +124,7 @@ class Server:
     prompts: tuple[PromptDefinition, ...] = ()
     """Those of its listing that anybody may be told of."""
 
-    @property
+    @cached_property
     def raw_name(self) -> str:
         return self.listing.name
 

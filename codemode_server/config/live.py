@@ -26,7 +26,7 @@ class LiveConfig:
     def __init__(
         self, settings: Settings | None = None, redactor: Redactor = NO_SECRETS, notices: tuple[str, ...] = ()
     ) -> None:
-        self.settings = settings or Settings()
+        self._take(settings or Settings())
         self.redactor = redactor
         """Masks every secret of the configuration in force, and the tokens of sign-ins."""
         self._without_tokens = redactor
@@ -40,35 +40,30 @@ class LiveConfig:
         self.revision = 0
         self._changed = ChangeSignal()
 
-    @property
-    def payloads(self) -> Payloads:
-        return self.settings.state.payloads
-
-    @property
-    def sends_trace_context(self) -> bool:
+    def _take(self, settings: Settings) -> None:
+        self.settings = settings
+        self.payloads: Payloads = settings.state.payloads
+        self.sends_trace_context: bool = getattr(getattr(settings, "tracing", None), "mcp", False)
         """True if servers learn which trace a call belongs to, that is with `tracing.mcp`."""
-        return getattr(getattr(self.settings, "tracing", None), "mcp", False)
-
-    @property
-    def protects_data(self) -> bool:
+        self.protects_data: bool = getattr(getattr(settings, "privacy", None), "is_on", False)
         """True if personal data in results of any server is protected, that is with `privacy.servers`."""
-        return getattr(getattr(self.settings, "privacy", None), "is_on", False)
 
     def redactor_of(self, principal: Principal) -> Redactor:
         """Masks secrets, and replaces the personal data of a principal: for what the principal's models and records
         get."""
-        values = self.values_of(principal)
+        values = self.values_of(principal) if self.protects_data else None
         return self.redactor if values is None else self.redactor.replacing(values)
 
     @property
     def redactor_of_all(self) -> Redactor:
         """Masks secrets, and replaces the personal data of all principals: for what belongs to none, as the log."""
-        values = self.values_of(None)
+        values = self.values_of(None) if self.protects_data else None
         return self.redactor if values is None else self.redactor.replacing(values)
 
     def put(self, settings: Settings, redactor: Redactor, notices: tuple[str, ...] = ()) -> None:
         """Put a configuration in force; for one that was edited there is `replace`."""
-        self.settings, self._without_tokens, self.notices = settings, redactor, notices
+        self._take(settings)
+        self._without_tokens, self.notices = redactor, notices
         self.mask_tokens(self._tokens)
 
     def replace(self, settings: Settings, redactor: Redactor, notices: tuple[str, ...] = ()) -> None:

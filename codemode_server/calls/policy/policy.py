@@ -20,6 +20,7 @@ from codemode_server.domain.calls import Allow, Ask, Capture, Decision, Deny, Re
 
 _STRICTNESS: dict[type[Decision], int] = {Allow: 0, Ask: 1, Capture: 2, Recorded: 3, Deny: 4}
 """Nobody is asked about a call that is only captured or replayed, since nothing is sent."""
+_NO_NAMES = frozenset[str]()
 
 
 class Policy:
@@ -31,16 +32,17 @@ class Policy:
 
     def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision:
         rules = self._rules
-        subject, rule = rules.deciding(calls, target, arguments)
+        names = calls.context.names if rules.permissions.rules else _NO_NAMES
+        subject, rule = rules.deciding(names, target, arguments)
         if rule is not None:
             return rule.decision
         if isinstance(target, ResourceTarget) and target.found.problem:  # never sent, and the nearest names help
             return rules.rules.otherwise(subject.effect)
-        return rules.rules.unmatched(subject, calls.context.names)
+        return rules.rules.unmatched(subject, names)
 
     def rule(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Rule | None:
         """The rule that decides; None if none matches."""
-        return self._rules.deciding(calls, target, arguments)[1]
+        return self._rules.deciding(calls.context.names, target, arguments)[1]
 
     @property
     def has_limits(self) -> bool:
@@ -64,11 +66,11 @@ class _InForce:
         self._by_tool: WeakKeyDictionary[Tool, tuple[Subject, tuple[Rule, ...]]] = WeakKeyDictionary()
 
     def deciding(
-        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]
+        self, names: frozenset[str], target: CallTarget, arguments: dict[str, Any]
     ) -> tuple[Subject, Rule | None]:
-        """The subject of a call, and the rule that decides on it, if any."""
-        subject, relevant = self._rules_for(target, calls.context.names)
-        return subject, deciding_rule(relevant, Arguments(target.sent(arguments)))
+        """The subject of a call by the principal with these names, and the rule that decides on it, if any."""
+        subject, relevant = self._rules_for(target, names)
+        return subject, deciding_rule(relevant, Arguments(target.sent(arguments))) if relevant else None
 
     def _rules_for(self, target: CallTarget, names: frozenset[str]) -> tuple[Subject, tuple[Rule, ...]]:
         """The subject of a call, and the rules that may match it, for the principal with these names."""
@@ -78,7 +80,8 @@ class _InForce:
         if (known := self._by_tool.get(target.tool)) is None:
             subject = Subject.of_tool(target.server, target.tool)
             known = self._by_tool[target.tool] = subject, self.rules.relevant(subject)
-        return known[0], tuple(rule for rule in known[1] if rule.is_for(names))
+        subject, relevant = known
+        return subject, tuple([rule for rule in relevant if rule.is_for(names)]) if relevant else ()
 
 
 def most_restrictive(decisions: Sequence[Decision]) -> Decision:

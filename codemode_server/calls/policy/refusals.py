@@ -6,6 +6,7 @@ from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 from codemode_server.calls.policy.rules import PermissionRules, Subject
+from codemode_server.calls.targets import CallTarget, title_of
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.catalog.resources import Resource
 from codemode_server.config.live import Caller, LiveConfig
@@ -19,11 +20,11 @@ Hidden = Callable[[str, ToolDefinition], Deny | None]
 """Why a tool, by its server's raw name, is refused since its definition is not accepted; None if it is not."""
 
 
-def require_not_denied(title: str, decision: Decision) -> None:
-    """Return if the call `title` may be sent, perhaps after a person has approved it. Raises `CallRefused` if it may
-    not; the message is for the model."""
-    if refusal := refusal_of(decision):
-        raise CallRefused(refusal.message(title))
+def require_not_denied(target: CallTarget, decision: Decision) -> None:
+    """Return if a call of the target may be sent, perhaps after a person has approved it. Raises `CallRefused` if it
+    may not; the message is for the model."""
+    if isinstance(decision, Deny) and (refusal := refusal_of(decision)):
+        raise CallRefused(refusal.message(title_of(target)))
 
 
 def refusal_of(decision: Decision) -> Refusal | None:

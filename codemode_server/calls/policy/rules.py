@@ -160,7 +160,9 @@ class PermissionRules:
     def unmatched(self, subject: Subject, names: frozenset[str] | None = None) -> RuleDecision:
         """The decision on calls of the subject that no rule matches. If a rule restricts some resources of a server, it
         restricts all that no rule allows: the server may take many spellings of a URI for the same."""
-        restricting = self._restricting_rules(subject, self._names if names is None else names)
+        restricting: list[Rule] = []
+        if self._restricting:
+            restricting = self._restricting_rules(subject, self._names if names is None else names)
         if not restricting:
             return self.otherwise(subject.effect)
         rule = min(restricting, key=lambda it: it.answer != "deny")

@@ -105,10 +105,12 @@ class Privacy(Layer, ServerTexts):
 
     @property
     def _map(self) -> TokenMap | None:
-        return self._tokens if self._settings.is_on else None
+        return self._tokens if self._config.protects_data else None
 
     def mode_of(self, server: Server) -> ProtectionMode:
         """The protection of personal data in answers of a server."""
+        if not self._config.protects_data:
+            return "values"
         return mode_of(self._settings, Spellings.of_server(server))
 
     def values_of(self, principal: Principal | None) -> KnownValues | None:
@@ -145,7 +147,7 @@ class Privacy(Layer, ServerTexts):
 
     def restrict(self, call: Call) -> Deny | Ask | None:
         """Because of the values that it would send, or because its answer can't be protected."""
-        if not self._settings.is_on:
+        if not self._config.protects_data:
             return None
         if self.mode_of(call.target.server) != "values":
             lacking = missing_privacy(self._settings.name_models)

@@ -11,12 +11,16 @@ from codemode_server.calls.policy.conditions import Arguments
 from codemode_server.calls.policy.names import Spellings
 from codemode_server.calls.policy.refusals import require_not_denied
 from codemode_server.calls.policy.rules import PermissionRules, RuleDecision, Subject, deciding_rule
+from codemode_server.calls.targets import ToolTarget
+from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.settings import PermissionSettings
 from codemode_server.domain.calls import Allow, Ask, Deny
 from codemode_server.domain.errors import CallRefused
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.support.setting_types import RuleEffect
 
 GITHUB = Spellings("github", "github")
+CATALOG = Catalog.build([UpstreamListing("github", UpstreamState.READY, (ToolDefinition("get_issue"),))])
 
 
 def permissions(*rules: dict[str, str], default: str = "allow") -> PermissionSettings:
@@ -94,9 +98,10 @@ def test_names_that_a_call_may_have_decide_rules_that_refuse_and_none_that_allow
 def test_a_call_that_a_person_has_to_approve_is_not_denied_yet() -> None:
     decision = decide(permissions({"ask": "github/*"}), GITHUB, tool("get_issue"))
     assert decision.kind == "ask"
-    require_not_denied("github.get_issue", decision)
+    target = ToolTarget(CATALOG.server("github"), CATALOG.tool("github", "get_issue"))
+    require_not_denied(target, decision)
     with pytest.raises(CallRefused):  # control
-        require_not_denied("github.get_issue", decide(permissions({"deny": "github/*"}), GITHUB, tool("get_issue")))
+        require_not_denied(target, decide(permissions({"deny": "github/*"}), GITHUB, tool("get_issue")))
 
 
 ASKS = {"ask": "github/create_*", "reason": "public"}

@@ -12,6 +12,7 @@ import logging
 from asyncio import get_running_loop
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.results import NO_RESULT, ResultSummary
@@ -136,20 +137,36 @@ CallEvent = (
 Subscriber = Callable[[CallEvent], None]
 
 
-class CallEvents:
-    """Hands each event to all subscribers."""
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscriber of these kinds of events only."""
 
-    def __init__(self, subscribers: Sequence[Subscriber], *, after_answer: Sequence[Subscriber] = ()) -> None:
-        self._subscribers = tuple(subscribers)
-        self._after_answer = tuple(after_answer)
+    subscriber: Subscriber
+    kinds: tuple[type[CallEvent], ...]
+
+
+Subscribers = Sequence[Subscriber | Subscription]
+
+
+class CallEvents:
+    """Hands each event to its subscribers."""
+
+    def __init__(self, subscribers: Subscribers, *, after_answer: Subscribers = ()) -> None:
+        self._by_kind = {kind: (_of(kind, subscribers), _of(kind, after_answer)) for kind in get_args(CallEvent)}
 
     def publish(self, event: CallEvent) -> None:
-        _hand(self._subscribers, event)
+        subscribers, after_answer = self._by_kind[type(event)]
+        _hand(subscribers, event)
         if isinstance(event, CallEnded):
             # The task of the call runs on until the answer is written; the loop reads what comes in after that.
-            get_running_loop().call_soon(_hand, self._after_answer, event)
-        else:
-            _hand(self._after_answer, event)
+            get_running_loop().call_soon(_hand, after_answer, event)
+        elif after_answer:
+            _hand(after_answer, event)
+
+
+def _of(kind: type[CallEvent], subscribers: Subscribers) -> list[Subscriber]:
+    given = [it if isinstance(it, Subscription) else Subscription(it, (kind,)) for it in subscribers]
+    return [it.subscriber for it in given if kind in it.kinds]
 
 
 def _hand(subscribers: Sequence[Subscriber], event: CallEvent) -> None:

@@ -100,7 +100,7 @@ FEATURES = (
         "savings",
         commands={"stats": "show the tokens that programs saved, by day, server or execution"},
         provides={
-            "call_observer": "direct_tokens:count_direct_tokens",
+            "call_observer": "direct_tokens:OBSERVER",
             "exchanges": "exchanges:Exchanges",
             "status_lines": "commands:status_lines",
             "delete_old_rows": "sqlite_savings:delete_old_rows",

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 from codemode_server.calls.call_audit import CallAudit
 from codemode_server.calls.call_reports import CallReports
-from codemode_server.calls.events import CallEvents
+from codemode_server.calls.events import (
+    CallApprovalRequested,
+    CallApprovalSettled,
+    CallBegan,
+    CallEnded,
+    CallEvents,
+    CallRetried,
+    CallSending,
+    CallUnresolved,
+    Subscription,
+)
 from codemode_server.calls.gateway import Gateway
 from codemode_server.calls.kernel import Decisions, Kernel, Layer
 from codemode_server.calls.resolver import CatalogSource, TargetResolver
@@ -78,13 +88,20 @@ def product_gateway(app: App) -> Gateway:
     """The gateway of a product, and who hears of its calls."""
     config, stores = app.config, app.stores
     events = CallEvents(
-        [app.sources.take_event, CallTracing(config), CallReports(config)],
+        [
+            Subscription(app.sources.take_event, (CallSending, CallEnded)),
+            Subscription(CallTracing(config), (CallBegan, CallEnded)),
+            CallReports(config),
+        ],
         after_answer=[
-            *([app.tools.learning.take_event] if app.tools.learning is not None else []),
+            *([Subscription(app.tools.learning.take_event, (CallEnded,))] if app.tools.learning is not None else []),
             *provided("call_observer"),
             CallAudit(stores.audit, config),
-            CallMetrics(app.metrics, config),
-            lambda event: app.executions.take_call_event(event),
+            Subscription(CallMetrics(app.metrics, config), (CallEnded, CallRetried, CallUnresolved)),
+            Subscription(
+                lambda event: app.executions.take_call_event(event),
+                (CallApprovalRequested, CallApprovalSettled, CallEnded),
+            ),
         ],
     )
     restrictions = (ChangedTools(app.tools.definitions), DataFlow(config, app.sources))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from codemode_server.calls.events import CallEnded, CallEvent, CallSending
+from codemode_server.calls.events import CallEnded, CallEvent, CallSending, Subscription
 from codemode_server.calls.execution_calls import DirectEstimate
 from codemode_server.calls.results import sizes_of
 from codemode_server.domain.savings import MAX_RESULT_TOKENS, ServerTokens
@@ -34,6 +34,9 @@ def count_direct_tokens(event: CallEvent) -> None:
             )
         case _:
             pass
+
+
+OBSERVER = Subscription(count_direct_tokens, (CallSending, CallEnded))
 
 
 def begin(direct: DirectEstimate, seq: int, tool: tuple[str, str]) -> None:

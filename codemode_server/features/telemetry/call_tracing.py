@@ -12,7 +12,6 @@ from codemode_server.calls.events import CallBegan, CallEnded, CallEvent
 from codemode_server.calls.targets import ToolTarget, title_of
 from codemode_server.config.live import LiveConfig
 from codemode_server.features.telemetry import spans
-from codemode_server.features.telemetry.settings import TracingSettings
 
 
 class CallTracing:
@@ -25,7 +24,7 @@ class CallTracing:
 
     def __call__(self, event: CallEvent) -> None:
         match event:
-            case CallBegan() if TracingSettings.of(self._config.settings).mcp:
+            case CallBegan() if self._config.sends_trace_context and spans.has_provider():
                 self._begin(event)
             case CallEnded():
                 self._end(event)

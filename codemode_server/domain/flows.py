@@ -57,16 +57,19 @@ class SourceSet:
 
     def add(self, source: Source) -> Source | None:
         """The source as it is held now, if that is new; None if nothing has changed."""
-        known = self._by_key.get(source.key)
+        key = source.key
+        known = self._by_key.get(key)
         if known is None and len(self._by_key) >= self.MAX_TOOLS:
             source = replace(source, tool=ANY_TOOL, title=f"{source.title.partition('.')[0]}.{ANY_TOOL}")
-            known = self._by_key.get(source.key)
+            known = self._by_key.get(key := source.key)
         if known is not None:
             is_renewed = source.at - known.at > self._renewed_after
             at = source.at if is_renewed else min(known.at, source.at)
+            if at == known.at and source.labels <= known.labels:
+                return None
             source = replace(known, labels=known.labels | source.labels, at=at)
-        self._by_key[source.key] = source
-        return None if source == known else source
+        self._by_key[key] = source
+        return source
 
     def add_all(self, sources: Iterable[Source]) -> list[Source]:
         return [added for it in sources if (added := self.add(it)) is not None]

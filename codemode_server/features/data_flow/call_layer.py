@@ -17,4 +17,6 @@ class DataFlow(Layer):
         self._sources = sources
 
     def restrict(self, call: Call) -> Deny | Ask | None:
+        if not self._sources.has_rules:
+            return None
         return self._rules.decide(call.target, partial(self._sources.of, call.calls.context))

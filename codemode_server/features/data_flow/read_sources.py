@@ -24,7 +24,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemode_server.calls.events import CallEnded, CallEvent, CallSending
-from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.targets import CallTarget, title_of
 from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.calls import Capture
@@ -71,7 +70,8 @@ class ReadSources:
         self._stored: dict[Holder, SourceSet] = {}
         self._programs: dict[ExecutionId, RunningProgram] = {}
         self._stored_programs: set[ExecutionId] = set()
-        self._sent: set[tuple[ExecutionId, int]] = set()
+        self._sent: dict[tuple[ExecutionId, int], Source] = {}
+        """What each call that is on its way reads."""
         self._shared: dict[ExecutionId, tuple[Holder, set[Holder]]] = {}
         """Live executions with the session that started each and those that get its result."""
 
@@ -96,18 +96,19 @@ class ReadSources:
 
     def take_event(self, event: CallEvent) -> None:
         """A subscriber of calls, which gets the end of a call before the program gets the answer."""
-        self._forget()
         match event:
             case CallSending(calls, call, target):
-                self._sent.add((calls.execution_id, call.seq))
-                self._store_early(calls, target)
+                self._forget()
+                source = self._sent[calls.execution_id, call.seq] = self._source(target)
+                self._store_early(_holder(calls.context), source)
             case CallEnded(decision=Capture()):
                 pass  # nothing was read
             case CallEnded(calls, call, target, reply=reply):
-                key = calls.execution_id, call.seq
-                if key in self._sent or reply is not None:
-                    self._sent.discard(key)
-                    self._add(_holder(calls.context), [self._source(target)])
+                sent = self._sent.pop((calls.execution_id, call.seq), None)
+                if sent is not None or reply is not None:
+                    self._forget()
+                    answered = self._source(target) if sent is None else replace(sent, at=self._clock())
+                    self._add(_holder(calls.context), [answered])
             case _:
                 pass
 
@@ -121,7 +122,7 @@ class ReadSources:
         """A session gets an ended program of another one, which `has_read` something. Raises `MetaToolError` if rules
         depend on what the other session has read, and that is not known any more; `JournalUnavailable` if the store
         can't be used."""
-        other = context.principal.principal_id, _name_of(session)
+        other = _holder_of(context.principal, session)
         if other == _holder(context):
             return
         self._forget()
@@ -216,7 +217,7 @@ class ReadSources:
             self._store.end(execution_id)
 
     def _forget(self) -> None:
-        for holder in self._store.forgotten():
+        for holder in self._store.forgotten.take():
             stored = self._stored.pop(holder, SourceSet())
             self._read.pop(holder, None)
             self._store.remove(holder, [*stored])
@@ -225,10 +226,9 @@ class ReadSources:
         passed = [replace(it, at=program.began_at, is_in_workspace=True) for it in self._valid(program.holder)]
         self._add((program.holder[0], by), passed)
 
-    def _store_early(self, calls: ExecutionCalls, target: CallTarget) -> None:
+    def _store_early(self, holder: Holder, source: Source) -> None:
         """Queues a source, so that it is written before the answer of the call."""
-        holder = _holder(calls.context)
-        if (added := self._of_stored(holder).add(self._source(target))) is not None:
+        if (added := self._of_stored(holder).add(source)) is not None:
             self._store.add(holder, [added])
         self._store_programs(holder)
 
@@ -243,10 +243,9 @@ class ReadSources:
         if holder not in self._read:
             self._drop_oldest()
             self._read[holder] = _new_set(holder)
-        added = self._read[holder].add_all(sources)
-        if new := self._of_stored(holder).add_all(added):
-            self._store.add(holder, new)
-        if added:
+        if added := self._read[holder].add_all(sources):
+            if new := self._of_stored(holder).add_all(added):
+                self._store.add(holder, new)
             self._store_programs(holder)
             others = [others for owner, others in self._shared.values() if owner == holder]
             for other in set[Holder]().union(*others):
@@ -261,7 +260,9 @@ class ReadSources:
             self._add((oldest[0], WORKSPACE), passed)
 
     def _of_stored(self, holder: Holder) -> SourceSet:
-        return self._stored.setdefault(holder, _new_set(holder))
+        if (stored := self._stored.get(holder)) is None:
+            stored = self._stored[holder] = _new_set(holder)
+        return stored
 
     def _valid(self, holder: Holder) -> Iterator[Source]:
         since = self._since(holder)
@@ -271,7 +272,8 @@ class ReadSources:
         return self._clock() - EPHEMERAL_SECONDS if holder[1] == EPHEMERAL else -math.inf
 
     def _source(self, target: CallTarget) -> Source:
-        return Source(target.server.raw_name, target.raw_name, title_of(target), self.labels.of(target), self._clock())
+        labels = self.labels.of(target)
+        return Source(target.server.raw_name, target.raw_name, title_of(target), labels, self._clock())
 
 
 def described(source: Source) -> str:
@@ -280,11 +282,11 @@ def described(source: Source) -> str:
 
 
 def _holder(context: Caller) -> Holder:
-    return context.principal.principal_id, _name_of(context.session)
+    return _holder_of(context.principal, context.session)
 
 
-def _name_of(session: Session) -> str:
-    return EPHEMERAL if session.is_ephemeral else session.session_id
+def _holder_of(principal: Principal, session: Session) -> Holder:
+    return principal.principal_id, EPHEMERAL if session.is_ephemeral else session.session_id
 
 
 def _new_set(holder: Holder) -> SourceSet:

@@ -37,7 +37,7 @@ class SqliteSources:
         self._database = database
         self._thread = thread
         self._ownership = ownership or Ownership(database.path.parent)
-        self._forgotten = ForgottenSources(database.path.parent)
+        self.forgotten = ForgottenSources(database.path.parent)
 
     def load(self) -> dict[Holder, list[Source]]:
         with self._database.use() as connection:
@@ -82,10 +82,6 @@ class SqliteSources:
     def end(self, execution_id: ExecutionId) -> None:
         self._post("DELETE FROM flow_programs WHERE execution_id = ?", [(execution_id,)])
 
-    def forgotten(self) -> list[Holder]:
-        """Those whose sources the person has forgotten since this was asked last. Asked at each call."""
-        return self._forgotten.take()
-
     async def forget(self, holders: Sequence[Holder]) -> None:
         """Forget what these have read, here and in every running product. Raises `JournalUnavailable`: it can't be
         deleted; `OSError`: running products can't be notified."""
@@ -95,7 +91,7 @@ class SqliteSources:
 
         await self._thread.run(delete, is_durable=True)
         # Last: what a product reads after it has noticed must not be deleted.
-        self._forgotten.note(holders)
+        self.forgotten.note(holders)
 
     async def of_session(self, holder: Holder) -> Sequence[Source]:
         """Sources that a session is known to have read, in any product on the same store. Raises `JournalUnavailable`:

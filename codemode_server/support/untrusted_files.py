@@ -83,20 +83,27 @@ def walk(folder: Path, most_entries: int = EVERYTHING) -> Iterator[Entry]:
     """Everything below a folder; a folder comes before its entries, and once more after them. Links are not followed.
     Entries that disappear meanwhile or cannot be read are left out. The caller may remove entries. Raises
     `TooManyFiles`; `OSError`: this process can't open more files."""
+    if sys.platform == "win32":
+        return _at_most(most_entries, _walk_by_path(folder))
+    return _walk_by_descriptor(folder, most_entries)
+
+
+def _at_most(most_entries: int, entries: Iterator[Entry]) -> Iterator[Entry]:
     count = 0
+    for entry in entries:
+        count += not entry.is_emptied
+        if count > most_entries:
+            raise TooManyFiles
+        yield entry
+
+
+def _walk_by_descriptor(folder: Path, most_entries: int) -> Iterator[Entry]:
     try:
-        for entry in _walk_by_path(folder) if sys.platform == "win32" else _walk_by_descriptor(folder):
-            count += not entry.is_emptied
-            if count > most_entries:
-                raise TooManyFiles
-            yield entry
+        here = os.open(folder, FOLDER_FLAGS)
     except OSError as error:
         _check_gone(error)
-
-
-def _walk_by_descriptor(folder: Path) -> Iterator[Entry]:
-    here = os.open(folder, FOLDER_FLAGS)
-    levels = [_Level(None, _inode(here))]
+        return
+    count, levels = 0, [_Level(None, _inode(here))]
     try:
         while levels:
             level, depth = levels[-1], len(levels) - 1
@@ -109,6 +116,8 @@ def _walk_by_descriptor(folder: Path) -> Iterator[Entry]:
                                 status = item.stat(follow_symlinks=False)
                             except OSError:
                                 continue
+                            if (count := count + 1) > most_entries:
+                                raise TooManyFiles
                             entry = Entry(here, item.name, status, depth, level.entry, stat.S_ISDIR(status.st_mode))
                             if entry.is_folder:
                                 level.folders.append(entry)
@@ -128,6 +137,8 @@ def _walk_by_descriptor(folder: Path) -> Iterator[Entry]:
                     here = _back(here, folder, levels)
                     if levels:
                         yield replace(level.entry, parent=here, is_emptied=True)
+    except OSError as error:
+        _check_gone(error)
     finally:
         os.close(here)
 
@@ -150,13 +161,14 @@ def used_bytes(folder: Path, most_entries: int = EVERYTHING, *, enough: int = EV
 def counted_bytes(entry: Entry, names: Counter[int]) -> int:
     """Bytes that an entry adds to the sum of a walk. A file with several names counts once; `names` counts the names
     seen so far, by inode."""
+    status = entry.status
     if entry.is_emptied:
         return 0
-    if entry.status.st_nlink > 1 and not entry.is_folder:
-        names[entry.status.st_ino] += 1
-        if names[entry.status.st_ino] > 1:
+    if status.st_nlink > 1 and not entry.is_folder:
+        names[status.st_ino] += 1
+        if names[status.st_ino] > 1:
             return MIN_ENTRY_BYTES
-    return max(MIN_ENTRY_BYTES, content_size(entry.status))
+    return max(MIN_ENTRY_BYTES, content_size(status))
 
 
 def content_size(status: os.stat_result) -> int:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal, DecimalException
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from codemode_server.calls.fitted_arguments import fitted_arguments
@@ -49,6 +50,9 @@ def known_problems(tool: Tool, known: dict[str, Any], *, is_all: bool) -> list[s
 
 
 def _unknown_and_missing(tool: Tool, arguments: dict[str, Any]) -> list[str]:
+    members, names = tool.input.members, arguments.keys()
+    if members.required <= names and (members.is_open or names <= members.schemas.keys()):
+        return []
     known = {parameter.raw_name for parameter in tool.parameters}
     problems = [
         f"{quoted(parameter.raw_name)} is required"
@@ -98,8 +102,10 @@ def _schema_problems(tool: Tool, value: Any, *, beside_others: bool = False, is_
             errors = validator.evolve(format_checker=_Deadline(seconds)).iter_errors(value)
             if beside_others:
                 errors = (error for error in errors if list(error.absolute_schema_path)[:1] == ["properties"])
+            if not (found := list(islice(errors, _MAX_PROBLEMS + 1))):
+                return []
             reader = SchemaReader(validator.schema)
-            return list(dict.fromkeys(in_words(error, reader) for error in _first(errors, _MAX_PROBLEMS + 1)))
+            return list(dict.fromkeys(in_words(error, reader) for error in found))
         except _DeadlinePassed:
             continue
         except Exception:  # noqa: BLE001 - a hostile schema can break the validator; the call is sent unchecked then
@@ -112,11 +118,7 @@ class _Deadline:
     in processor time of the thread: on a busy machine no check would be left out for the time it has waited."""
 
     def __init__(self, seconds: float) -> None:
-        self._ends_at = time.thread_time() + seconds
-
-    def check_time(self) -> None:
-        if time.thread_time() > self._ends_at:
-            raise _DeadlinePassed
+        self.ends_at = time.thread_time() + seconds
 
     def check(self, instance: object, format: str) -> None:  # noqa: A002 - jsonschema calls it; no format is checked
         return
@@ -163,9 +165,10 @@ def _unchecked(_validator: Any, _value: Any, _instance: Any, _schema: Any) -> No
 
 
 def _bounded_check(check: _Check) -> _Check:
-    def bounded(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        validator.format_checker.check_time()
-        yield from check(validator, value, instance, schema) or ()
+    def bounded(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any] | None:
+        if time.thread_time() > validator.format_checker.ends_at:
+            raise _DeadlinePassed
+        return check(validator, value, instance, schema)
 
     return bounded
 
@@ -175,7 +178,8 @@ def _unique_items(validator: Any, wanted: Any, instance: Any, _schema: Any) -> I
     from jsonschema import ValidationError
 
     def text_of(item: Any) -> str:
-        validator.format_checker.check_time()
+        if time.thread_time() > validator.format_checker.ends_at:
+            raise _DeadlinePassed
         return json.dumps(item, sort_keys=True)
 
     if wanted is True and isinstance(instance, list) and len(set(map(text_of, instance))) < len(instance):
@@ -194,7 +198,3 @@ def _multiple_of(_validator: Any, step: Any, instance: Any, _schema: Any) -> Ite
         return
     if not is_multiple:
         yield ValidationError(f"{instance!r} is not a multiple of {step!r}")
-
-
-def _first(errors: Any, count: int) -> list[Any]:
-    return [error for _, error in zip(range(count), errors, strict=False)]

@@ -14,6 +14,8 @@ from typing import Any
 MAX_KEYS = 200
 """Maximum number of distinct keys of a dict; with more it is a map."""
 MAX_DEPTH = 12
+_MIN_VARYING_KEYS = 4
+"""Fewer keys of one dict are never taken for data, since all may happen to be alike."""
 MAX_NODES = 800
 """Maximum number of nodes of a settled shape; the deepest are dropped first."""
 
@@ -56,7 +58,7 @@ class Shape:
             "bool": self.bools,
             "File": self.files,
         }
-        return tuple(kind for kind, count in counts.items() if count)
+        return tuple([kind for kind, count in counts.items() if count])
 
     def is_required(self, key: str) -> bool:
         return key in self.keys and self.keys[key].total >= self.dicts
@@ -64,9 +66,10 @@ class Shape:
     @property
     def has_open_keys(self) -> bool:
         """True if more fields must be expected: no field is in every dict, and most are in few, as in query results."""
+        if self.dicts < 3 or len(self.keys) < 4:
+            return False
         fields = [inner.total for inner in self.keys.values()]
-        is_seen_often = self.dicts >= 3 and len(fields) >= 4
-        return is_seen_often and max(fields) < self.dicts and sum(fields) <= 0.6 * self.dicts * len(fields)
+        return max(fields) < self.dicts and sum(fields) <= 0.6 * self.dicts * len(fields)
 
     def with_inner(self, change: Callable[[Shape], Shape]) -> Shape:
         return replace(
@@ -101,19 +104,26 @@ def merge(first: Shape, second: Shape) -> Shape:
         first, second = with_varying_keys(first), with_varying_keys(second)
     if first.is_map or second.is_map:
         first, second = as_map(first), as_map(second)
+    keys = first.keys | second.keys
+    for key, inner in first.keys.items():
+        keys[key] = merge(inner, second.keys[key]) if key in second.keys else inner
     merged = Shape(
-        **{name: getattr(first, name) + getattr(second, name) for name in _COUNTS},
-        items=merge_optional(first.items, second.items),
-        keys={
-            key: merge(inner, second.keys[key]) if key in second.keys else inner for key, inner in first.keys.items()
-        },
-        others=merge_optional(first.others, second.others),
+        nulls=first.nulls + second.nulls,
+        bools=first.bools + second.bools,
+        ints=first.ints + second.ints,
+        floats=first.floats + second.floats,
+        strs=first.strs + second.strs,
+        files=first.files + second.files,
+        unread=first.unread + second.unread,
+        lists=first.lists + second.lists,
+        items=merge_optional(first.items, second.items) if first.items else second.items,
+        dicts=first.dicts + second.dicts,
+        keys=keys,
+        others=merge_optional(first.others, second.others) if first.others else second.others,
         is_map=first.is_map,
         keys_vary=keys_vary,
     )
-    for key, shape in second.keys.items():
-        merged.keys.setdefault(key, shape)
-    return as_map(merged) if len(merged.keys) > MAX_KEYS else merged
+    return as_map(merged) if len(keys) > MAX_KEYS else merged
 
 
 def merge_optional(first: Shape | None, second: Shape | None) -> Shape | None:
@@ -127,6 +137,8 @@ def merge_calls(known: Shape, new: Shape) -> Shape:
 
 
 def _with_maps_where_different(known: Shape, new: Shape) -> Shape:
+    if not (new.keys or new.items or new.others):
+        return known
     if _are_keys_data(known.keys, new.keys):
         return as_map(known)
     within = _with_maps_where_different
@@ -165,29 +177,48 @@ def with_varying_keys(shape: Shape) -> Shape:
 
 def settled(shape: Shape, max_nodes: int = MAX_NODES) -> Shape:
     """A merged shape as stored and shown: with maps for dicts whose keys are data, and at most `max_nodes` nodes."""
-    shape = _with_maps(shape)
-    nodes, level, depth = 0, [shape], 0
-    while level:
+    levels = _levels(shape)
+    if max([len(node.keys) for level in levels for node in level]) >= _MIN_VARYING_KEYS:
+        levels = _levels(shape := _with_maps(shape))
+    nodes = 0
+    for depth, level in enumerate(levels):
         nodes += len(level)
         if nodes > max_nodes and depth:
             return _cut(shape, depth - 1)
-        level = [inner for outer in level for inner in (*outer.keys.values(), outer.items, outer.others) if inner]
-        depth += 1
     return shape
+
+
+def _levels(shape: Shape) -> list[list[Shape]]:
+    """The nodes of a shape by their depth."""
+    levels, level = list[list[Shape]](), [shape]
+    while level:
+        levels.append(level)
+        below: list[Shape] = []
+        for node in level:
+            below += node.keys.values()
+            if node.items:
+                below.append(node.items)
+            if node.others:
+                below.append(node.others)
+        level = below
+    return levels
 
 
 def outline(shape: Shape) -> tuple[object, ...]:
     """The parts of a shape that its type shows, without counts and order, for comparison."""
+    kinds = shape.nulls, shape.bools, shape.floats, shape.strs, shape.files, shape.unread, shape.lists, shape.dicts
+    fields = []
+    for key, inner in shape.keys.items():
+        fields.append((key, shape.is_required(key), outline(inner)))
     return (
-        shape.kinds,
-        bool(shape.nulls),
-        bool(shape.unread),
+        *map(bool, kinds),
+        bool(shape.ints or shape.floats),
         shape.is_map,
         shape.keys_vary,
-        shape.has_open_keys,
+        shape.has_open_keys if fields else False,
         outline(shape.items) if shape.items else None,
         outline(shape.others) if shape.others else None,
-        frozenset((key, shape.is_required(key), outline(inner)) for key, inner in shape.keys.items()),
+        frozenset(fields),
     )
 
 
@@ -227,6 +258,8 @@ def from_json(data: object, depth: int = 0) -> Shape:
 
 
 def _with_maps(shape: Shape) -> Shape:
+    if not (shape.keys or shape.items or shape.others):
+        return shape
     return (as_map(shape) if _has_varying_keys(shape) else shape).with_inner(_with_maps)
 
 
@@ -234,7 +267,7 @@ def _has_varying_keys(shape: Shape) -> bool:
     """True if keys that look like field names are data nevertheless: all values have the same kind, and either no key
     is in most of the dicts, or there are many whose values are dicts with the same fields."""
     inner = list(shape.keys.values())
-    if len(inner) < 4 or not _are_alike(inner):
+    if len(inner) < _MIN_VARYING_KEYS or not _are_alike(inner):
         return False
     if shape.dicts >= 3 and 2 * max(one.total for one in inner) <= shape.dicts:
         return True

@@ -109,7 +109,7 @@ class Redactor:
 
     def value(self, value: JsonValue) -> JsonValue:
         """The JSON value with the secrets in its strings masked; the same object if there are none."""
-        if (self._secrets.is_empty and self._values is None) or not any(map(self._spans, joined_texts(value))):
+        if not self._longest or not any(map(self._spans, joined_texts(value))):
             return value
         return with_values_replaced(value, self._spans)
 
@@ -131,10 +131,6 @@ class _Search:
         spellings = sorted({_without_surrogates(text) for secret in self.secrets for text in _spellings(secret)})
         self.longest = max(map(len, spellings), default=0)
         self._automaton = AhoCorasick(spellings) if spellings else None
-
-    @property
-    def is_empty(self) -> bool:
-        return self._automaton is None
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where secrets are, in order; they may overlap."""
@@ -210,9 +206,8 @@ def shape(value: JsonValue) -> Any:
 
 
 class _Shape:
-    def __init__(self) -> None:
-        self._left = MAX_PAYLOAD_BYTES * 3 // 4
-        """Remaining bytes. The last quarter is for closing what is open when they run out."""
+    _left = MAX_PAYLOAD_BYTES * 3 // 4
+    """Remaining bytes. The last quarter is for closing what is open when they run out."""
 
     def of(self, value: JsonValue, depth: int) -> Any:
         self._left -= _SHAPE_BYTES

@@ -172,8 +172,9 @@ def _is_round_between(before: int, now: int) -> bool:
 
 
 def _round(calls: int) -> int:
-    power = int("1".ljust(len(str(calls)), "0"))
-    return max(step * power for step in (1, 2, 3, 5) if step * power <= calls)
+    power = int(10 ** (len(str(calls)) - 1))
+    first = calls // power
+    return (5 if first >= 5 else min(first, 3)) * power
 
 
 def keys_in(value: Any, wanted: Set[str]) -> set[str]:

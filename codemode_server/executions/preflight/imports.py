@@ -45,9 +45,10 @@ def imported_tools(reading: Reading) -> tuple[str, ...]:
             paths = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
-        for root, server, *tool in (path.split(".") for path in paths if path.count(".") in (1, 2)):
-            if root == "servers":
-                found |= dict.fromkeys([f"servers.{server}", *(f"servers.{server}.{name}" for name in tool)])
+        for path in paths:
+            if path.startswith("servers.") and path.count(".") in (1, 2):
+                server = path.split(".")[1]
+                found |= dict.fromkeys((f"servers.{server}", path))
     return tuple(found)
 
 

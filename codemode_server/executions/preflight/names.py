@@ -65,6 +65,8 @@ _BINDING_NOTHING = (
     ast.BinOp,
     ast.Expr,
     ast.Module,
+    ast.keyword,
+    ast.alias,  # with its import
 )
 """The kinds of most nodes; others may bind names."""
 
@@ -78,7 +80,7 @@ class Names:
         self.bound: dict[str, list[Target | None]] = {}
         self.imports_tools = False
         for node in reading.nodes:
-            if isinstance(node, _BINDING_NOTHING):
+            if isinstance(node, _BINDING_NOTHING) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)):
                 continue
             for name, target in self._bindings(node):
                 self.bound.setdefault(name, []).append(target)
@@ -98,7 +100,7 @@ class Names:
         """The server, tool or module that an expression certainly is."""
         if isinstance(node, ast.Name):
             targets = self.bound.get(node.id, [])
-            return targets[0] if targets and all(target == targets[0] for target in targets) else None
+            return targets[0] if targets and targets.count(targets[0]) == len(targets) else None
         if isinstance(node, ast.Attribute) and node.attr not in self._stored:
             return self._member(self.target(node.value), node.attr)
         return None
@@ -171,8 +173,6 @@ class Names:
                     yield self._of_import(alias)
             case ast.ImportFrom():
                 yield from self._of_import_from(node)
-            case ast.alias():
-                pass
             case _:
                 yield from ((name, None) for name in bound_by(node))
 

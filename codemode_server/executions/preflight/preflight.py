@@ -20,6 +20,7 @@ from codemode_server.support.text import first_lines
 
 if TYPE_CHECKING:  # imported with the first program: a host waits for its handshake first
     from codemode_server.executions.preflight.findings import Finding
+    from codemode_server.executions.preflight.reading import Reading
 
 logger = logging.getLogger(__name__)
 
@@ -106,28 +107,35 @@ class Preflight:
 
     async def _findings(self, code: str, context: CheckContext) -> tuple[list[Finding], tuple[str, ...]]:
         """The findings, and the modules of servers and tools that the program imports."""
-        from codemode_server.executions.preflight.findings import Findings, syntax_findings
-        from codemode_server.executions.preflight.imports import imported_tools
+        from codemode_server.executions.preflight.findings import syntax_findings
         from codemode_server.executions.preflight.reading import read
-        from codemode_server.executions.preflight.result_types import result_findings
 
         is_large, catalog = len(code) > LARGE_CHARACTERS, self.catalog()
         reading = await _worked(is_large, read, code)
         if reading is None:
             is_short = len(code) <= _MAX_BROKEN
             return (await _worked(True, syntax_findings, code, catalog) if is_short else []), ()
-        own = await _worked(is_large, Findings, reading, catalog, context)
-        found = await _worked(is_large, own.all)
-        if own.calls:
-            lines = {finding.line for finding in found}
-            more = await _worked(is_large, result_findings, own)
-            found += dict.fromkeys(finding for finding in more if finding.line not in lines)
-        return sorted(found, key=lambda finding: finding.line), imported_tools(reading)
+        return await _worked(is_large, _found, reading, catalog, context)
 
 
 async def _worked(is_large: bool, work: Callable[..., _Made], *arguments: Any) -> _Made:
     """Large texts are checked in a thread, so that other programs go on meanwhile."""
     return await anyio.to_thread.run_sync(without_collector, work, *arguments) if is_large else work(*arguments)
+
+
+def _found(reading: Reading, catalog: Catalog, context: CheckContext) -> tuple[list[Finding], tuple[str, ...]]:
+    """As `Preflight._findings`, for a program that can be parsed."""
+    from codemode_server.executions.preflight.findings import Findings
+    from codemode_server.executions.preflight.imports import imported_tools
+    from codemode_server.executions.preflight.result_types import result_findings
+
+    own = Findings(reading, catalog, context)
+    found = own.all()
+    if own.calls and (more := result_findings(own)):
+        lines = {finding.line for finding in found}
+        found += dict.fromkeys([finding for finding in more if finding.line not in lines])
+        found.sort(key=lambda finding: finding.line)
+    return found, imported_tools(reading)
 
 
 def _lines(findings: tuple[Finding, ...]) -> list[str]:

@@ -150,7 +150,6 @@ _NOBODY: tuple[NDArray[np.int32], Scores] = (np.zeros(0, np.int32), np.zeros(0, 
 @dataclass(frozen=True, eq=False)
 class Segment:
     collection: Collection
-    fields: tuple[Fields, ...]
     postings: _Postings
     kinds: Kinds
     about: dict[str, float]
@@ -159,12 +158,12 @@ class Segment:
     @classmethod
     def of(cls, collection: Collection) -> Segment:
         named = terms(collection.name)
-        fields = tuple(map(fields_of, collection.things))
+        fields = [fields_of(thing) for thing in collection.things]
         postings = _Postings([_weighted(one, named) for one in fields])
         names = " ".join(map(fields_name, collection.things[:200]))
         about = _frequencies(((_ABOUT_NAME, named), (_ABOUT, terms(collection.about)), (_ABOUT_TOOLS, terms(names))))
         kinds = np.array([kind_of(one.name, one.description) for one in fields], np.int8)
-        return cls(collection, fields, postings, kinds, about)
+        return cls(collection, postings, kinds, about)
 
 
 _MIN_LETTERS = 4
@@ -209,7 +208,7 @@ class LexicalIndex:
                 segment = dataclasses.replace(segment, collection=collection)
             segments.append(segment)
         self.segments: tuple[Segment, ...] = tuple(segments)
-        sizes = [len(segment.fields) for segment in segments]
+        sizes = [len(segment.collection.things) for segment in segments]
         first = (np.cumsum(sizes) - sizes).tolist() if sizes else []
         self.things: tuple[Findable, ...] = tuple(thing for segment in segments for thing in segment.collection.things)
         self.segment_of: NDArray[np.int32] = np.repeat(np.arange(len(segments), dtype=np.int32), sizes)

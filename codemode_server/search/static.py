@@ -1,6 +1,6 @@
 """Static encoder: a text's vector is the sum of the vectors of its words and word pieces, from a table.
 
-It needs no model and no download: the table is a file of a few megabytes that loads in milliseconds, and a query takes
+It needs no model and no download: the table is a file of a few megabytes that is mapped into memory, and a query takes
 tens of microseconds. `static_table.md` has the provenance and licences of the table.
 The table depends on the tokenizer in this module: a change of the tokenizer requires building the table anew.
 
@@ -14,7 +14,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import mmap
 import re
+import sys
 import threading
 import unicodedata
 from collections import Counter
@@ -55,11 +57,12 @@ class StaticEncoder:
     def load(self) -> None:
         with self._lock:
             try:
-                header, body = _read(self._path)
-                tokens, dimensions, scales_at = header["tokens"], header["dimensions"], header["vocabulary_bytes"]
-                vocabulary = body[:scales_at].decode("utf-8").split("\n")[:-1]
-                self._scales = np.frombuffer(body, "<f4", tokens, scales_at)
-                self._rows = np.frombuffer(body, np.int8, -1, scales_at + 4 * tokens).reshape(tokens, dimensions)
+                header, self._file, start = _mapped(self._path)
+                tokens, dimensions = header["tokens"], header["dimensions"]
+                scales_at = start + header["vocabulary_bytes"]
+                vocabulary = self._file[start:scales_at].decode("utf-8").split("\n")[:-1]
+                self._scales = np.frombuffer(self._file, "<f4", tokens, scales_at)
+                self._rows = np.frombuffer(self._file, np.int8, -1, scales_at + 4 * tokens).reshape(tokens, dimensions)
             except (OSError, KeyError, TypeError, ValueError) as error:
                 reason = f"the static table {str(self._path)!r} can't be read: {error}"
                 raise EncoderFailed(reason, "reinstall codemode-server") from error
@@ -81,7 +84,12 @@ class StaticEncoder:
                 self._encode(self._tokens, texts[start : start + _BATCH_TEXTS], vectors[start : start + _BATCH_TEXTS])
             return vectors
 
-    documents = queries
+    def documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors = self.queries(texts)
+        if sys.platform == "linux":
+            # Many texts touch most of the table, a query a few rows, which come again from the system's cache.
+            self._file.madvise(mmap.MADV_DONTNEED)
+        return vectors
 
     def _encode(self, tokenizer: Tokenizer, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         tokens: list[int] = []
@@ -159,9 +167,11 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
 
 
-def _read(path: Path) -> tuple[dict[str, Any], bytes]:
-    line, _, body = path.read_bytes().removeprefix(MAGIC).partition(b"\n")
-    header = json.loads(line)
-    if header["sha256"] != hashlib.sha256(body).hexdigest():
-        raise ValueError("it is damaged")
-    return header, body
+def _mapped(path: Path) -> tuple[dict[str, Any], mmap.mmap, int]:
+    """The header, the file in memory, and where its body begins."""
+    with path.open("rb") as file:
+        line = file.readline().removeprefix(MAGIC) or file.readline()
+        header, start = json.loads(line), file.tell()
+        if header["sha256"] != hashlib.file_digest(file, "sha256").hexdigest():
+            raise ValueError("it is damaged")
+        return header, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), start

@@ -117,7 +117,7 @@ class VectorRanker:
         target, vectors = self._target, self._vectors
         if target is None or vectors is None or vectors.index is target:
             return
-        if all(id(segment.postings) in vectors.parts for segment in target.segments):
+        if all(map(vectors.part, target.segments)):
             self._vectors = VectorIndex(self._encoder, target, vectors)
 
     def _record_failure(self, error: EncoderFailed) -> None:

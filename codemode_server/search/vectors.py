@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codemode_server.domain.errors import EncoderFailed
-from codemode_server.search.documents import VECTOR_WEIGHTS, collection_text, vector_texts
+from codemode_server.search.documents import VECTOR_WEIGHTS, collection_text, fields_of, vector_texts
 from codemode_server.search.lexical import LexicalIndex, Scores, Segment
 from codemode_server.search.static import StaticEncoder
 from codemode_server.search.words import stem
@@ -62,20 +63,23 @@ class NearWords:
     def __init__(self, encoder: StaticEncoder, words: Sequence[str], before: NearWords | None = None) -> None:
         """Reuses the vectors of the words of `before`. Words that the table has only in pieces are left out: they are
         joined names, and there is no limit to them."""
-        known: dict[str, Vectors] = before.rows if before is not None else {}
-        new = [word for word in words if word not in known and encoder.has_word(word)]
-        rows = known | dict(zip(new, encoder.queries(new), strict=True))
+        row_of = {word: row for row, word in enumerate(before.words)} if before is not None else {}
+        new = [word for word in words if word not in row_of and encoder.has_word(word)]
+        vectors = encoder.documents(new)
+        if before is not None:
+            vectors = np.concatenate([before.vectors, vectors])
+        row_of |= {word: row for row, word in enumerate(new, len(row_of))}
         self._encoder = encoder
-        self.rows: dict[str, Vectors] = {word: rows[word] for word in words if word in rows}
-        self._stems = [stem(word) for word in self.rows]
-        self._vectors = np.array(list(self.rows.values()), np.float32)
+        self.words = tuple(word for word in words if word in row_of)
+        self._stems = [stem(word) for word in self.words]
+        self.vectors: Vectors = vectors[[row_of[word] for word in self.words]]
         self.of = lru_cache(_MAX_CACHED)(self._of)
         """The stems of the nearest words with a weight, 0 to 1."""
 
     def _of(self, word: str) -> dict[str, float]:
-        if not len(self._vectors):
+        if not self.words:
             return {}
-        cosines = self._vectors @ self._encoder.queries([word])[0]
+        cosines = self.vectors @ self._encoder.queries([word])[0]
         found: dict[str, float] = {}
         likely = np.flatnonzero(cosines > _MIN_COSINE)
         for number in likely[np.argsort(-cosines[likely], kind="stable")[:_MAX_NEAR_WORDS]]:
@@ -85,29 +89,36 @@ class NearWords:
 
 
 class _Part(NamedTuple):
+    """The vectors of one segment."""
+
     things: Vectors
-    segment: Vectors
+    whole: Vectors
+    """One row."""
 
 
 class VectorIndex:
     def __init__(self, encoder: Encoder, index: LexicalIndex, before: VectorIndex | None = None) -> None:
         """Reuses the vectors of unchanged collections from `before`, which must have the same encoder."""
-        known = before.parts if before is not None else {}
         self.encoder = encoder
         self.index = index
-        # An unchanged segment keeps its postings object.
-        self.parts: dict[int, _Part] = {
-            id(segment.postings): known.get(id(segment.postings)) or _part(encoder, segment)
-            for segment in index.segments
-        }
+        parts = [(before and before.part(segment)) or _encoded(encoder, segment) for segment in index.segments]
         none: Vectors = np.zeros((0, 1), np.float32)
-        parts = list(self.parts.values())
         self.things: Vectors = np.concatenate([part.things for part in parts]) if parts else none
-        self.segments: Vectors = np.concatenate([part.segment for part in parts]) if parts else none
+        self.segments: Vectors = np.concatenate([part.whole for part in parts]) if parts else none
+        ends = itertools.accumulate(len(part.things) for part in parts)
+        # An unchanged segment keeps its postings object.
+        self._places = {id(it.postings): (number, end) for number, (it, end) in enumerate(zip(index.segments, ends))}
         self.near_words: NearWords | None = None
         """Only with the static table: a model would need minutes for the words of a corpus."""
         if isinstance(encoder, StaticEncoder):
             self.near_words = NearWords(encoder, index.words, before.near_words if before is not None else None)
+
+    def part(self, segment: Segment) -> _Part | None:
+        """The vectors of a segment; None if it is not part of the index."""
+        number, end = self._places.get(id(segment.postings), (None, 0))
+        if number is None:
+            return None
+        return _Part(self.things[end - len(segment.collection.things) : end], self.segments[number : number + 1])
 
     def similarity(self, queries: Sequence[str]) -> tuple[Scores, Scores]:
         """The cosine of each thing, and of each segment as a whole, with each query; a row per query."""
@@ -116,10 +127,11 @@ class VectorIndex:
         return asked @ self.things.T, asked @ self.segments.T
 
 
-def _part(encoder: Encoder, segment: Segment) -> _Part:
-    texts = [text for fields in segment.fields for text in vector_texts(segment.collection, fields)]
+def _encoded(encoder: Encoder, segment: Segment) -> _Part:
+    things = segment.collection.things
+    texts = [text for thing in things for text in vector_texts(segment.collection, fields_of(thing))]
     vectors = encoder.documents([*texts, collection_text(segment.collection)])
-    each = vectors[:-1].reshape(len(segment.fields), len(VECTOR_WEIGHTS), vectors.shape[1])
+    each = vectors[:-1].reshape(len(things), len(VECTOR_WEIGHTS), vectors.shape[1])
     mixed = np.einsum("nwd,w->nd", each, np.array(VECTOR_WEIGHTS, np.float32))
     lengths = np.linalg.norm(mixed, axis=1, keepdims=True)
     return _Part(np.divide(mixed, lengths, out=np.zeros_like(mixed), where=lengths > 0), vectors[-1:])

@@ -107,7 +107,9 @@ class VectorIndex:
         self.segments: Vectors = np.concatenate([part.whole for part in parts]) if parts else none
         ends = itertools.accumulate(len(part.things) for part in parts)
         # An unchanged segment keeps its postings object.
-        self._places = {id(it.postings): (number, end) for number, (it, end) in enumerate(zip(index.segments, ends))}
+        self._places = {
+            id(it.postings): (number, end) for number, (it, end) in enumerate(zip(index.segments, ends, strict=True))
+        }
         self.near_words: NearWords | None = None
         """Only with the static table: a model would need minutes for the words of a corpus."""
         if isinstance(encoder, StaticEncoder):

@@ -5,6 +5,7 @@ The reports are what `msb doctor` 0.7.11 printed on machines of each kind; the f
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,15 @@ async def test_the_answer_is_that_of_the_real_command(msb_home: Path) -> None:
         assert problem.remedy
         assert str(await runtime.doctor()) == str(problem)
     assert not msb_home.exists(), "nothing is made by looking"  # noqa: ASYNC240
+
+
+def test_a_machine_is_examined_without_loading_the_sdk() -> None:
+    """It would stay in the memory of every product, also where no microVM boots."""
+    code = (
+        "import asyncio, sys; from codemode_server.sandbox.backends.microvm import runtime;"
+        "asyncio.run(runtime.doctor()); raise SystemExit('microsandbox' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 async def test_a_command_that_takes_too_long_is_given_up_for_now(msb_home: Path, tmp_path: Path) -> None:

@@ -23,6 +23,16 @@ from codemode_server.support.text import clean_line
 
 _DOCTOR_SECONDS = 60.0
 """Far more than the usual 10 ms, for emulated machines with cold disks."""
+_NOT_FOUND = 127
+_MSB = f"""
+try:
+    from microsandbox._cli import main
+except ImportError:
+    raise SystemExit({_NOT_FOUND})
+main()
+"""
+"""The script `msb` of the package, whose own file may not be beside Python. It exits with `_NOT_FOUND` also if the
+runtime is incomplete."""
 _FREE_MB = 128
 """Space for what VMs write beside the image; a pull that needs more fails with its own message."""
 
@@ -68,21 +78,25 @@ def msb_command() -> str:
 
 
 async def msb(*arguments: str, seconds: float) -> CompletedProcess[str]:
-    """Run `msb`; it is killed when this is cancelled or takes too long. Raises `SandboxUnavailable` if it cannot be
-    run, or has not ended in time."""
-    command = str(await anyio.to_thread.run_sync(find))
+    """Run `msb` without importing the SDK; it is killed when this is cancelled or takes too long. Raises
+    `SandboxUnavailable` if it cannot be run, or has not ended in time."""
+    if version() is None:
+        raise not_installed(sys.platform, platform.machine())
     # VMs run on this machine, even if the person has configured a cloud.
     environment = {**os.environ, "MSB_BACKEND": "local"}
     try:
-        return await run([command, *arguments], env=environment, seconds=seconds)
+        done = await run([sys.executable, "-P", "-c", _MSB, *arguments], env=environment, seconds=seconds)
     except TimeoutError:
         raise SandboxUnavailable(
             f"`msb {arguments[0]}` has not ended within {seconds:g} seconds", "try again", is_temporary=True
         ) from None
     except OSError as error:
         raise SandboxUnavailable(
-            f"{command} can't be run: {error.strerror}", "install codemode-server again"
+            f"{sys.executable} can't be run: {error.strerror}", "install codemode-server again"
         ) from error
+    if done.returncode == _NOT_FOUND:
+        await anyio.to_thread.run_sync(find)
+    return done
 
 
 async def doctor() -> SandboxUnavailable | None:

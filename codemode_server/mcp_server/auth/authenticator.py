@@ -14,12 +14,13 @@ from codemode_server.domain.errors import SettingsError
 from codemode_server.domain.principals import Identity
 from codemode_server.mcp_server import http_token
 from codemode_server.mcp_server.auth.access_tokens import AccessTokens
-from codemode_server.mcp_server.auth.oidc import OidcVerifier
 from codemode_server.mcp_server.http_settings import HttpSettings
 from codemode_server.support.text import escaped
 
 if TYPE_CHECKING:
     from starlette.types import Scope
+
+    from codemode_server.mcp_server.auth.oidc import OidcVerifier
 
 _CREATE = "codemode-server tokens create PRINCIPAL"
 _METADATA = "/.well-known/oauth-protected-resource"
@@ -63,7 +64,11 @@ class Authenticator:
                 "http.oidc in upstream.yaml"
             )
         own = http_token.token(is_new=new_token) if is_loopback else None
-        return cls(own, tokens, None if settings.oidc is None else OidcVerifier(settings.oidc), settings)
+        if settings.oidc is None:
+            return cls(own, tokens, None, settings)
+        from codemode_server.mcp_server.auth.oidc import OidcVerifier
+
+        return cls(own, tokens, OidcVerifier(settings.oidc), settings)
 
     @property
     def hint(self) -> str:

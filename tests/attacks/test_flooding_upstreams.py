@@ -38,12 +38,12 @@ def kit() -> Kit:
 @contextmanager
 def upstream(kind: str, *words: str) -> Iterator[ServerSettings]:
     if kind == "stdio":
-        yield ServerSettings(command=sys.executable, args=(str(FLOODING), "stdio"), timeout=20)
+        yield ServerSettings(command=sys.executable, args=(str(FLOODING), "stdio"), timeout=90)
         return
     server = subprocess.Popen([sys.executable, str(FLOODING), "http", *words], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
-        yield ServerSettings(url=f"http://127.0.0.1:{server.stdout.readline().strip()}/mcp", timeout=20)
+        yield ServerSettings(url=f"http://127.0.0.1:{server.stdout.readline().strip()}/mcp", timeout=90)
     finally:
         server.kill()
         server.communicate()

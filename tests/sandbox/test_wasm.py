@@ -230,7 +230,7 @@ async def test_memory_that_results_of_tools_take_is_limited_in_the_same_words(
     """An allocation fails here where the interpreter can't raise MemoryError."""
     tool, expression = RESULTS[what]
     code = f"import asyncio\nfrom servers.github import {tool}\nlen({expression})"
-    assert await Lab(wasm, tmp_path).limit(code, memory_mb=128) == "limits.memory_mb"
+    assert await Lab(wasm, tmp_path).limit(code, memory_mb=128, wall_seconds=100) == "limits.memory_mb"
 
 
 async def test_a_program_has_its_own_limits_and_folders_whatever_its_instance_was_made_for(tmp_path: Path) -> None:

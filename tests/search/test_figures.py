@@ -24,6 +24,7 @@ def results(ranker: str, name: str) -> tuple[list[list[str]], list[tuple[str, fr
     return found, [(query.kind, query.relevant) for query in asked.queries]
 
 
+@pytest.mark.timeout(400)  # toolbench alone takes half a minute on two free cores
 @pytest.mark.parametrize(
     ("ranker", "name", "floor"),
     [

@@ -5,8 +5,9 @@
 the program, and ends with its exit code. What it can't show is how a process starts: what the product imports before
 the handshake, its orphans and its process group. Tests of those start a real one.
 
-Each test process has two servers: one that has imported the product, and a small one for upstreams that need the
-standard library alone, of which a fork costs a tenth. A server ends when its stdin closes, hence with the test process.
+Each test process has up to three servers: one that has imported the product, one with the libraries alone, and a small
+one for upstreams that need the standard library alone, of which a fork costs a tenth. A server ends when its stdin
+closes, hence with the test process.
 """
 
 from __future__ import annotations
@@ -43,6 +44,15 @@ MODULES = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.sdk.trace.export",
 )
+LIBRARIES = (
+    "anyio._backends._asyncio",
+    "mcp.client",
+    "mcp.server.mcpserver",
+    "numpy",
+    "opentelemetry.trace",
+    "pydantic",
+    "ruamel.yaml",
+)
 SMALL_MODULES = (
     "base64",
     "json",
@@ -61,6 +71,11 @@ Request = tuple[list[str], str, dict[str, str], int]
 def command(*arguments: str) -> list[str]:
     """The command line that runs Python with these arguments: `-m MODULE …` or `SCRIPT …`."""
     return [sys.executable, "-I", "-S", str(RELAY), _server("product"), *arguments]
+
+
+def bare_command(script: Path, *arguments: str) -> list[str]:
+    """The same for a script that imports the product itself: only libraries are loaded."""
+    return [sys.executable, "-I", "-S", str(RELAY), _server("libraries"), str(script), *arguments]
 
 
 def small_command(script: Path, *arguments: str) -> list[str]:
@@ -107,7 +122,7 @@ def _server(kind: str) -> str:
 
 
 def _serve(kind: str, path: str) -> None:
-    for module in MODULES if kind == "product" else SMALL_MODULES:
+    for module in {"product": MODULES, "libraries": LIBRARIES, "small": SMALL_MODULES}[kind]:
         importlib.import_module(module)
     if kind == "product":
         _read_digests()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from codemode_server.features import FEATURES, Feature
+from tests import fork_server
 from tests.behaviour.product import configuration, office
 
 ROOT = Path(__file__).parent.parent
@@ -62,7 +62,9 @@ anyio.run(run)
 
 
 def without(name: str, script: str, file: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", script, name, str(file)]
+    program = file.with_name("without.py")
+    program.write_text(script)
+    command = fork_server.bare_command(program, name, str(file))
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
 
 

@@ -18,7 +18,7 @@ from codemode_server.support.tokens import estimate_tokens
 from tests.vocabulary import tokens_of
 
 README = Path(__file__).parent.parent / "README.md"
-TEN_MB = 10 * 2**20
+MANY = 3 * 2**20
 IGNORABLE_RANGES = [
     *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0xFE00, 0xFE0F), (0xFFF0, 0xFFF8)),
     *((0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
@@ -104,8 +104,8 @@ def test_the_estimate_is_within_a_tenth_of_the_real_vocabulary(text: str) -> Non
 @pytest.mark.parametrize(
     "unit", ["a", "\x1b", "\x1b[", "\x1b[0", "\x1b]", "0", "\u200b", "\r", " ", "\n", "é"], ids=lambda unit: repr(unit)
 )
-def test_ten_megabytes_take_no_more_than_linear_time(unit: str) -> None:
-    """Ten times the text is ten times the work, unless something is quadratic."""
+def test_megabytes_take_no_more_than_linear_time(unit: str) -> None:
+    """Ten times the text is ten times the work, unless something is quadratic; a busy machine is slow at times only."""
 
     def seconds(size: int) -> float:
         text = unit * (size // len(unit))
@@ -114,4 +114,4 @@ def test_ten_megabytes_take_no_more_than_linear_time(unit: str) -> None:
         estimate_tokens(text)
         return time.thread_time() - start
 
-    assert seconds(TEN_MB) < 40 * seconds(TEN_MB // 10) + 0.2
+    assert any(seconds(MANY) < 40 * seconds(MANY // 10) + 0.1 for _ in range(5))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tests.behaviour.product import Host, started
+from tests.processes import children
 
 HOSTILE = Path(__file__).parent / "servers" / "hostile.py"
 
@@ -54,17 +54,6 @@ def recorded(folder: Path) -> list[tuple[str, str, str, str]]:
 async def is_well(host: Host) -> None:
     """The product goes on: the next program runs."""
     assert (await host.run("1+1")).value == 2
-
-
-def children(pid: int) -> dict[int, list[str]]:
-    """The processes below a process, with their command lines."""
-    found: dict[int, list[str]] = {}
-    for thread in Path(f"/proc/{pid}/task").glob("*"):
-        with suppress(OSError):  # ended meanwhile
-            for child in map(int, (thread / "children").read_text().split()):
-                found[child] = Path(f"/proc/{child}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-                found |= children(child)
-    return found
 
 
 def workers(pid: int = 0) -> set[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator
-from typing import Any
 
 import anyio
 import pytest
@@ -133,13 +132,7 @@ async def test_of_many_questions_a_few_are_open_at_once_and_the_person_ends_it_b
     """The control: until then, each is asked."""
     calls = "[create_issue(owner='ada', repo='web', title=f'{it}') for it in range(200)]"
     code = f"import asyncio\n{CREATE}r = await asyncio.gather(*{calls}, return_exceptions=True)\nstr(r[-1])"
-    async with connected(app) as it, anyio.create_task_group() as tasks:
-        answers: list[Any] = []
-
-        async def run() -> None:
-            answers.append(await it.host.run(code))
-
-        tasks.start_soon(run)
+    async with connected(app) as it, it.host.running(code) as answers:
         answered = 0
         while not answers:
             questions = await it.app.stores.approvals.unanswered(app.principal)

@@ -12,13 +12,12 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import anyio
 import pytest
 import pytest_asyncio
 
 from tests import fork_server
 from tests.attacks.kit import RAW
-from tests.behaviour.product import UPSTREAMS, Answer, configuration, for_all, opened
+from tests.behaviour.product import UPSTREAMS, configuration, for_all, opened
 from tests.behaviour.test_dry_run import IMPORTS, DryProduct, planned, product
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -99,13 +98,7 @@ async def test_a_reading_that_becomes_a_write_while_the_person_is_asked_is_not_s
     path = configuration(tmp_path, {"post": server}, permissions={"rules": rules, "changed_tools": "allow"})
     async with opened(path) as (app, host):
         one = DryProduct(app, host)
-        answers: list[Answer] = []
-
-        async def run() -> None:
-            answers.append(await one.host.run("from servers.post import read_mail\nread_mail()", dry_run=True))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
+        async with one.host.running("from servers.post import read_mail\nread_mail()", dry_run=True) as answers:
             asked = await one.question()
             if is_changed:
                 revision = app.tools.revision

@@ -18,8 +18,9 @@ import pytest
 from codemode_server.config import load
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from tests import fork_server
-from tests.attacks.kit import arrived, children, hostile, is_well
+from tests.attacks.kit import arrived, hostile, is_well
 from tests.behaviour.product import configuration, in_memory, over_stdio
+from tests.processes import children
 from tests.telemetry.collector import collecting
 
 pytestmark = pytest.mark.slow

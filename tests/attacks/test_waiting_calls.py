@@ -18,7 +18,7 @@ from mcp import Client
 from codemode_server.app import App
 from codemode_server.config import load
 from tests.attacks.kit import recorded
-from tests.behaviour.product import PLAIN, Answer, Host, configuration
+from tests.behaviour.product import PLAIN, Host, configuration
 from tests.fork_server import small_upstream
 
 pytestmark = pytest.mark.slow
@@ -86,21 +86,16 @@ async def act_while_edited(folder: Path, edit: dict[str, Any], waits_for: str) -
         async with App.open(load(path)) as app, Client(app.front) as client:
             await Host(client, folder).settled()
         closed.touch()
-    answers: list[Answer] = []
     async with App.open(load(path), watch=True) as app, Client(app.front) as client:
         host = Host(client, folder)
         if waits_for != "the start":
             await host.settled()
         closed.touch()
 
-        async def run() -> None:
-            answers.append(await host.run(code))
-
         def is_waiting() -> bool:
             return ("hold" if waits_for == "a free slot" else "act") in begun(folder)
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
+        async with host.running(code) as answers:
             await host.until(is_waiting)
             file_of(folder, **edit)
             with anyio.fail_after(20):

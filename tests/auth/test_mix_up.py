@@ -84,6 +84,7 @@ def protect(hostile: Scripted, resource: str, issuer: str) -> str:
     return f"{hostile.address}/mcp"
 
 
+@pytest.mark.slow
 async def test_metadata_of_another_resource_are_refused(
     hostile: Scripted, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
 ) -> None:
@@ -95,6 +96,7 @@ async def test_metadata_of_another_resource_are_refused(
     assert control.startswith(f"{issuing.issuer}/auth?")
 
 
+@pytest.mark.slow
 async def test_an_authorization_server_that_claims_another_issuer_is_refused(
     issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
 ) -> None:

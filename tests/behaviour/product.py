@@ -73,6 +73,18 @@ class Host:
     async def run(self, code: str, **arguments: Any) -> Answer:
         return await self.call("execute_code", code=code, **arguments)
 
+    @asynccontextmanager
+    async def running(self, code: str, **arguments: Any) -> AsyncIterator[list[Answer]]:
+        """Run a program beside the block, at whose end its answer is awaited; the list gets it once it comes."""
+        answers: list[Answer] = []
+
+        async def run() -> None:
+            answers.append(await self.run(code, **arguments))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            yield answers
+
     def reached(self, tool: str | None = None) -> list[dict[str, Any]]:
         """What reached the upstreams, in order."""
         log = self.folder / "office.log"

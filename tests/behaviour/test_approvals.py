@@ -104,14 +104,8 @@ created = asyncio.ensure_future({create("one")})
 listed = [await list_issues(repo=str(number)) for number in range(3)]
 [len(listed), (await created)["number"]]
 """
-    opened = product(tmp_path, limits={"upstream_seconds": 2, "wall_seconds": 2})
-    async with opened as app, connected(app) as it, anyio.create_task_group() as tasks:
-        answers: list[Any] = []
-
-        async def run() -> None:
-            answers.append(await it.host.run(code))
-
-        tasks.start_soon(run)
+    limits = {"upstream_seconds": 2, "wall_seconds": 2}
+    async with product(tmp_path, limits=limits) as app, connected(app) as it, it.host.running(code) as answers:
         question = await it.question()
         await it.host.until(lambda: len(it.host.reached("list_issues")) == 3)
         await anyio.sleep(2.5)  # longer than either
@@ -170,19 +164,12 @@ async def test_an_answer_for_the_session_covers_what_fits_the_shown_pattern_and_
 
 async def test_what_was_forbidden_while_the_person_thought_is_not_sent(tmp_path: Path) -> None:
     async with product(tmp_path, watch=True) as app, connected(app) as it:
-        answers: list[Any] = []
-
-        async def run() -> None:
-            answers.append(await it.host.run(CREATE + create("one")))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
+        async with it.host.running(CREATE + create("one")) as answers:
             question = await it.question()
             denied = {"rules": [{"deny": "github/create_issue"}]}
             configuration(tmp_path, office(tmp_path, "github"), permissions=denied)
             await it.host.until(lambda: app.config.settings.permissions.rules[0].answer == "deny")
             await it.answer(question)
-            await it.host.until(lambda: bool(answers))
         assert "deny: github/create_issue" in answers[0].error["message"]
         assert titles(it.host) == []
 
@@ -201,13 +188,7 @@ async def test_the_person_answers_by_the_command_line(
 ) -> None:
     monkeypatch.setattr(approvals, "person_confirms", lambda page, question: True)
     monkeypatch.setattr(app.approver, "clock", app.approver.clock)
-    async with connected(app) as it, anyio.create_task_group() as tasks:
-        answers: list[Any] = []
-
-        async def run() -> None:
-            answers.append(await it.host.run(CREATE + create("one")))
-
-        tasks.start_soon(run)
+    async with connected(app) as it, it.host.running(CREATE + create("one")) as answers:
         question = await it.question()
         app.approver.clock = lambda: time.time() + hours * 3_600
         if arguments:

@@ -6,16 +6,16 @@ Raw lines to a real child process, in which one function of the product raises.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.wire import Wire
 
 from .product import configuration
 
@@ -38,43 +38,13 @@ FAULTS = {
 }
 
 
-class Wire:
-    """A host that speaks by lines and waits for each answer, a bounded time."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        self._id = 0
-
-    def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self._id += 1
-        message = {"jsonrpc": "2.0", "id": self._id, "method": method, "params": params}
-        self.process.stdin.write(json.dumps(message) + "\n")
-        self.process.stdin.flush()
-        for line in self.process.stdout:
-            answer: dict[str, Any] = json.loads(line)
-            if answer.get("id") == self._id:
-                return answer
-        raise AssertionError("the process ended without an answer")
-
-    def initialize(self) -> None:
-        client = {"name": "test", "version": "1"}
-        answer = self.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=client)
-        assert answer["result"]["serverInfo"]["name"] == "codemode-server"
-
-    def list_servers(self) -> str:
-        """What a host gets of a call, after the handshake."""
-        self.initialize()
-        assert len(self.ask("tools/list")["result"]["tools"]) == 4
-        called = self.ask("tools/call", name="list_dir", arguments={"path": "/servers"})
-        text: str = called["result"]["content"][0]["text"]
-        return text
-
-    def close(self) -> tuple[int, str]:
-        """Close stdin as a host does; gives the exit code and what was written to stderr."""
-        _, told = self.process.communicate(timeout=30)
-        return self.process.returncode, told
+def servers_of(wire: Wire) -> str:
+    """What a host gets of a call, after the handshake."""
+    assert wire.initialize()["result"]["serverInfo"]["name"] == "codemode-server"
+    assert len(wire.ask("tools/list")["result"]["tools"]) == 4
+    called = wire.ask("tools/call", name="list_dir", arguments={"path": "/servers"})
+    text: str = called["result"]["content"][0]["text"]
+    return text
 
 
 @contextmanager
@@ -101,10 +71,10 @@ def settings(folder: Path) -> Path:
 def test_the_host_is_answered_and_the_log_has_the_traceback(tmp_path: Path, fault: str | None) -> None:
     """Without a fault, the control, the servers are listed."""
     with product(settings(tmp_path), PLAIN if fault is None else FAULT.format(*FAULTS[fault])) as wire:
-        text = wire.list_servers()
-        code, told = wire.close()
+        text = servers_of(wire)
+        _, told = wire.process.communicate(timeout=30)  # closes stdin, as a host does
     assert ("internal error; the log has the details: " in text) is (fault is not None)
-    assert code == (0 if fault is None else 1)
+    assert wire.process.returncode == (0 if fault is None else 1)
     assert ("RuntimeError: injected" in told) is (fault is not None)
     log = tmp_path / "state" / "logs" / "codemode.log"
     if fault and "configuration" not in fault:  # which says where the log and the secrets are

@@ -10,12 +10,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
 
-from tests.attacks.kit import children
+from tests.processes import all_gone, children, is_gone
 
 from .product import configuration
 from .test_internal_errors import PLAIN, product
@@ -43,20 +44,6 @@ for line in sys.stdin:
     print(json.dumps(answer), flush=True)
 time.sleep(600)
 """
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return status != "Z"
-
-
-async def gone(pids: set[int], within_s: float) -> None:
-    with anyio.fail_after(within_s):
-        while any(map(is_alive, pids)):
-            await anyio.sleep(0.05)
 
 
 def close_stdin(process: subprocess.Popen[str]) -> None:
@@ -88,10 +75,10 @@ async def test_nothing_is_left(tmp_path: Path, end: Callable[[subprocess.Popen[s
                     await anyio.sleep(0.05)
             pids = set(children(wire.process.pid)) | set(map(int, told.read_text().split()))
             assert len(pids) >= 4, "control: the upstream, its child, a sandbox and the reaper are there"
-            assert all(map(is_alive, pids))
+            assert not any(map(is_gone, pids))
             end(wire.process)
-            await gone({*pids, wire.process.pid}, within_s + 4)
+            await all_gone(*pids, wire.process.pid, within_s=within_s + 4)
     finally:
         for pid in map(int, told.read_text().split() if told.exists() else ()):
-            if is_alive(pid):
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

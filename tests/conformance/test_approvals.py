@@ -70,26 +70,12 @@ def names(approvals: Sequence[Approval]) -> list[str]:
     return [it.approval_id for it in approvals]
 
 
-async def test_a_question_is_read_back_as_it_was_asked(store: SqliteApprovals) -> None:
-    assert await store.ask(approval("a")) == approval("a")
-    assert await store.get(LOCAL, ApprovalId("a")) == approval("a")
-    assert await store.unanswered(LOCAL) == [approval("a")]
-
-
 async def test_the_first_answer_stays_and_is_read_back(store: SqliteApprovals) -> None:
     await store.ask(approval("a"))
     assert await store.answer(ApprovalId("a"), NO) == replace(approval("a"), answer=NO)
     assert await store.answer(ApprovalId("a"), YES) == replace(approval("a"), answer=NO)
     assert await store.get(LOCAL, ApprovalId("a")) == replace(approval("a"), answer=NO)
     assert await store.unanswered(LOCAL) == []
-
-
-async def test_a_call_that_is_made_again_joins_its_open_question_and_uses_its_answer(store: SqliteApprovals) -> None:
-    await store.ask(approval("a"))
-    assert (await store.ask(approval("b", asked_at=NOW + 5))).approval_id == "a"
-    await store.answer(ApprovalId("a"), YES)
-    assert (await store.ask(approval("c", asked_at=NOW + 500))).answer == YES
-    assert (await store.ask(approval("d", digest="d2"))).answer is None, "the control: another call is asked"
 
 
 @pytest.mark.parametrize(

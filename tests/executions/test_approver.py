@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.targets import ToolTarget
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import Caller, LiveConfig
-from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
+from codemode_server.domain.approvals import Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.calls import Allow, Ask, Deny, Recorded, ToolCall, arguments_digest
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
@@ -256,38 +256,6 @@ async def test_a_question_outlives_its_program_if_that_will_run_again(store: Sto
         await channel.wait_for(1)
         it.tasks.cancel_scope.cancel()
     assert bool(await store.unanswered(calls.context.principal)) is outlives
-
-
-@pytest.mark.parametrize(
-    ("other", "is_asked"),
-    [
-        (lambda calls: (calls, call(calls, owner="eve"), target(), ASK), False),
-        (lambda calls: (calls, call(calls, owner="eve"), target("Delete all issues."), ASK), True),
-        (lambda calls: (calls, call(calls, owner="eve"), target(), Ask(f"{ASK.reason}; it has changed")), True),
-        (lambda calls: _of(execution("x2")), True),
-    ],
-    ids=["the same tool", "a changed definition", "another reason as well", "another program"],
-)
-async def test_an_answer_for_the_program_holds_for_its_tool_as_it_was(
-    store: Store, other: Callable[[ExecutionCalls], tuple[Any, ...]], *, is_asked: bool
-) -> None:
-    channel, calls = Channel(), execution()
-    async with asking(store, channel) as it:
-        it.begin(calls, call(calls, owner="ada"))
-        await channel.wait_for(1)
-        channel.answer(0, replace(YES, scope=AnswerScope.EXECUTION))
-        await settled(it)
-        it.begin(*other(calls))
-        if is_asked:
-            await channel.wait_for(2)
-        else:
-            first, second = await settled(it, 2)
-            assert (first, it.questions) == (second, {0}), "the answer holds for both, and nobody is asked"
-        assert len(channel.asked) == 1 + is_asked
-
-
-def _of(calls: ExecutionCalls) -> tuple[Any, ...]:
-    return calls, call(calls, owner="ada"), target(), ASK
 
 
 async def test_a_call_is_not_sent_if_the_answer_can_not_be_stored(store: Store) -> None:

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
@@ -20,6 +19,7 @@ from codemode_server.config import load
 from codemode_server.mcp_server.opening import HANDSHAKE_VERSIONS, MODERN_VERSION, FirstLists
 from codemode_server.startup.first_lists import forget, store, stored
 from tests.behaviour.product import configuration, office
+from tests.wire import Wire
 
 pytestmark = pytest.mark.slow
 
@@ -32,39 +32,13 @@ UNUSUAL = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"re
 """Ends the opening: all that follows is answered by the server."""
 
 
-class Wire:
-    """A host that speaks by lines."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-        self._id = 0
-
-    def send(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(message) + "\n")
-        self._process.stdin.flush()
-
-    def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """The answer to a request; the very next line has to be it."""
-        self._id += 1
-        self.send({"jsonrpc": "2.0", "id": self._id, "method": method, "params": params})
-        assert self._process.stdout is not None
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        assert answer["id"] == self._id, answer
-        return answer
-
-    def initialize(self, version: str) -> dict[str, Any]:
-        client = {"name": "test", "version": "1"}
-        answer = self.ask("initialize", protocolVersion=version, capabilities={"roots": {}}, clientInfo=client)
-        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        return answer
-
-
 @contextmanager
 def product(path: Path, *interpreter: str) -> Iterator[Wire]:
     command = [sys.executable, *(interpreter or ("-m", "codemode_server")), "--config", str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Wire(process)
+        wire = Wire(process)
+        yield wire
+        assert wire.others == [], "each answer is the very next line"
         assert process.stdin is not None
         process.stdin.close()
         process.wait(60)

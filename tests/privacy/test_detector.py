@@ -259,17 +259,14 @@ HOSTILE = (
 def test_time_is_linear_in_hostile_text(detector: Detector, unit: str) -> None:
     """Eight times the text takes at most some thirty times as long; quadratic work takes sixty-four times."""
 
-    def best_s(length: int) -> float:
+    def seconds(length: int) -> float:
         text = unit * (length // len(unit))
-        times = []
-        for _ in range(3):
-            began = time.thread_time()
-            detector.in_value(text)
-            times.append(time.thread_time() - began)
-        return min(times)
+        began = time.thread_time()
+        detector.in_value(text)
+        return time.thread_time() - began
 
-    short, long = best_s(8_000), best_s(64_000)
-    assert long < max(0.05, 30 * short)
+    # Quadratic work is slow each time, a busy machine at times.
+    assert any(seconds(64_000) < max(0.05, 30 * seconds(8_000)) for _ in range(5))
 
 
 def test_libraries_are_imported_when_the_first_number_is_met() -> None:

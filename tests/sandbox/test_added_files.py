@@ -9,6 +9,7 @@ import pytest
 
 from codemode_server.sandbox.added_files import Contents, Removed, contents, remove_added
 from codemode_server.support.untrusted_files import MIN_ENTRY_BYTES, TooManyFiles, used_bytes
+from tests.test_untrusted_files import nest
 
 MB = 2**20
 
@@ -32,12 +33,7 @@ def sizes(folder: Path) -> dict[str, int]:
 
 def test_files_deeper_than_any_path_are_removed(folder: Path) -> None:
     before = contents(folder, 100)
-    here = os.open(folder, os.O_RDONLY)
-    for _ in range(400):
-        os.mkdir("n" * 100, dir_fd=here)
-        below = os.open("n" * 100, os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
+    here = nest(folder, 400)
     file = os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=here)
     os.ftruncate(file, 10 * MB)
     os.close(file)

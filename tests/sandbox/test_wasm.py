@@ -21,6 +21,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox.backends.wasm import backend as backend_module
 from codemode_server.sandbox.backends.wasm import build, component
 from codemode_server.sandbox.contract import Ending, Limits, Program, SandboxBackend
+from tests.processes import all_gone, is_gone
 from tests.sandbox.lab import RAW, Lab, Tools, pids_of, workers
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="owners and signals are as on posix")]
@@ -105,10 +106,10 @@ async def test_clean_workers_are_kept_and_others_replaced(wasm: object) -> None:
         assert (await own.run(one_program("while True: pass", wall_seconds=0.2), Tools())).ending is Ending.LIMITED
         (second,) = pids_of(own)
         assert second != first
-        assert not is_alive(first)
+        assert is_gone(first)
         assert (await own.run(one_program("6 * 7"), Tools())).value == 42
         assert pids_of(own) == {second}
-    assert not is_alive(second)
+    assert is_gone(second)
 
 
 async def test_a_worker_killed_under_its_program_is_told(wasm: object) -> None:
@@ -197,23 +198,11 @@ async def test_a_worker_does_not_outlive_a_killed_host(wasm: object, code: str) 
     host = await anyio.open_process([sys.executable, "-c", HOST, code], stderr=None, cwd=root)
     assert host.stdout is not None
     pid = int(await host.stdout.receive())
-    assert is_alive(pid)
+    assert not is_gone(pid)
     await anyio.sleep(0.3)  # until the program computes; were it not yet, the test would only be easier
     host.kill()
     await host.aclose()
-    with anyio.fail_after(5):
-        while is_alive(pid):
-            await anyio.sleep(0.01)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process is there and no mere entry of the table."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = Path(f"/proc/{pid}/stat")
-    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
+    await all_gone(pid)
 
 
 RESULTS = {

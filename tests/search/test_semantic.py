@@ -14,7 +14,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import anyio
 import numpy as np
 import pytest
 
@@ -26,6 +25,7 @@ from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.semantic import FULL, LIGHT, SemanticEncoder
 from codemode_server.search.vector_ranker import diagnose, vector_rankers
 from codemode_server.storage.vector_store import SqliteVectorCache
+from tests.processes import all_gone, is_gone
 from tests.search.encoders import WAIT_SECONDS, needs_light_packages, tools
 from tests.search.test_ranker_stack import kept, level, until
 
@@ -50,15 +50,6 @@ def minilm() -> Iterator[SemanticEncoder]:
     with closing(SemanticEncoder(SearchSettings())) as made:
         made.load()
         yield made
-
-
-def alive(pid: int | None) -> bool:
-    assert pid is not None
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 class TestTheModel:
@@ -179,7 +170,8 @@ class TestTheProcess:
         minilm.close()
         thread.join(WAIT_SECONDS)
         assert len(failures) == 1
-        assert not alive(pid)
+        assert pid is not None
+        assert is_gone(pid)
         with pytest.raises(EncoderFailed):
             minilm.load()
 
@@ -253,6 +245,4 @@ async def test_a_search_during_which_the_model_is_killed_is_answered_by_the_leve
         await until(lambda: level(levels) == "semantic")
         assert levels.rank("what will the sky be like", 1).level == "semantic"
         pid = encoder.pid
-    with anyio.fail_after(WAIT_SECONDS):
-        while alive(pid):
-            await anyio.sleep(0.01)
+    await all_gone(pid, within_s=WAIT_SECONDS)

@@ -17,7 +17,7 @@ import pytest
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.commands import output_of
 from tests.hosts.kit import until
-from tests.upstreams.kit import is_gone
+from tests.processes import all_gone, is_gone
 
 SECRET = "ghp_Z7kQ9xw41LmN0pR2"
 
@@ -120,13 +120,13 @@ class TestBounds:
         command = "sh -c 'sleep 1000 & echo $! > child; echo $$ > self; wait'"
         assert "did not end within 0.5 s" in await failure(run, command, seconds=0.5)
         for name in ("child", "self"):
-            await gone(int((tmp_path / name).read_text()))
+            await all_gone(int((tmp_path / name).read_text()))
 
     async def test_a_grandchild_that_holds_the_pipes_delays_nothing_and_is_ended(
         self, run: Run, tmp_path: Path
     ) -> None:
         assert await run("sh -c 'sleep 1000 & echo $! > child; echo value'") == "value"
-        await gone(int((tmp_path / "child").read_text()))
+        await all_gone(int((tmp_path / "child").read_text()))
 
     async def test_a_cancellation_ends_it(self, run: Run, tmp_path: Path) -> None:
         own = tmp_path / "self"
@@ -140,10 +140,4 @@ class TestBounds:
                 while not own.exists():
                     await anyio.sleep(0.02)
             tasks.cancel_scope.cancel()
-        await gone(int(own.read_text()))
-
-
-async def gone(pid: int) -> None:
-    with anyio.fail_after(10):
-        while not is_gone(pid):
-            await anyio.sleep(0.02)
+        await all_gone(int(own.read_text()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -96,9 +95,3 @@ class Kit:
 
     def is_ready(self, pool: UpstreamPool, name: str) -> bool:
         return self.listing(pool, name).state is UpstreamState.READY
-
-
-def is_gone(pid: int) -> bool:
-    """Whether the process is no more. A zombie is gone: in a container there may be nobody to reap it."""
-    said = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return said.strip()[:1] in ("", "Z")

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from codemode_server.processes.orphan_reaper import Reaper
-from tests.upstreams.kit import Kit, is_gone
+from tests.processes import is_gone
+from tests.upstreams.kit import Kit
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,8 @@ from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.upstreams.messages import parse_line
 from codemode_server.upstreams.session import Session
 from codemode_server.upstreams.transports.stdio import StdioSettings, StdioTransport
-from tests.upstreams.kit import QUICK, Kit, is_gone
+from tests.processes import all_gone
+from tests.upstreams.kit import QUICK, Kit
 
 
 async def test_noise_is_passed_over_and_does_not_reach_our_own_output(
@@ -209,4 +210,4 @@ async def test_a_cancelled_start_leaves_no_process(kit: Kit, tmp_path: Path) -> 
         async with kit.pool({"s": kit.raw("stubborn", file)}, settled=False):
             await kit.until(file.exists)
             scope.cancel()
-    await kit.until(lambda: all(is_gone(int(pid)) for pid in file.read_text().split()))
+    await all_gone(*map(int, file.read_text().split()))

@@ -6,7 +6,6 @@ import re
 import time
 from pathlib import Path
 
-import anyio
 import pytest
 
 from codemode_server.domain.approvals import ApprovalId
@@ -84,14 +83,8 @@ class TestOneExecution:
         async with (
             pages(tmp_path, servers=servers, permissions={"default": "allow"}) as (site, _),
             in_memory(tmp_path / "upstream.yaml") as host,
-            anyio.create_task_group() as tasks,
+            host.running("import time\nwhile True: time.sleep(0.05)") as answers,
         ):
-            answers = []
-
-            async def run() -> None:
-                answers.append(await host.run("import time\nwhile True: time.sleep(0.05)"))
-
-            tasks.start_soon(run)
             names: list[str] = []
 
             async def is_running() -> bool:

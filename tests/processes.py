@@ -1,0 +1,33 @@
+"""Processes that tests look at by their numbers."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+
+
+def is_gone(pid: int) -> bool:
+    """Whether the process is no more. A zombie is gone: in a container there may be nobody to reap it."""
+    said = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return said.strip()[:1] in ("", "Z")
+
+
+async def all_gone(*pids: int, within_s: float = 10.0) -> None:
+    """Wait until none of the processes is left."""
+    with anyio.fail_after(within_s):
+        while not all(map(is_gone, pids)):
+            await anyio.sleep(0.02)
+
+
+def children(pid: int) -> dict[int, list[str]]:
+    """The processes below a process, with their command lines."""
+    found: dict[int, list[str]] = {}
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):  # ended meanwhile
+            for child in map(int, (thread / "children").read_text().split()):
+                found[child] = Path(f"/proc/{child}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+                found |= children(child)
+    return found

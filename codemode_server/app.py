@@ -26,12 +26,9 @@ from codemode_server.features.approvals.elicitation import ElicitationChannel
 from codemode_server.features.approvals.patterns import write_rule
 from codemode_server.features.data_flow.read_sources import ReadSources
 from codemode_server.features.privacy.call_privacy import call_privacy
-from codemode_server.features.skills.library import ProjectSkills, SkillLibrary
-from codemode_server.features.skills.program_skills import ProgramSkills
 from codemode_server.features.telemetry import product_telemetry
 from codemode_server.features.telemetry.metrics import Metrics
 from codemode_server.features.telemetry.tracing import Tracing
-from codemode_server.features.workflows.compiling import Workflows
 from codemode_server.mcp_server.server import McpServer
 from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.search.usage_stats import UsageStats
@@ -52,6 +49,9 @@ if TYPE_CHECKING:
     from codemode_server.features.learned_types.learning import Learning
     from codemode_server.features.resume.reruns import Reruns
     from codemode_server.features.savings.exchanges import Exchanges
+    from codemode_server.features.skills.library import SkillLibrary
+    from codemode_server.features.skills.program_skills import ProgramSkills
+    from codemode_server.features.workflows.compiling import Workflows
 
 _MAX_WORKSPACES = 1_000
 """Principals whose workspaces are not checked anew for each program."""
@@ -87,9 +87,8 @@ class App:
         """What is written every second and at the end."""
         self.workspace = lru_cache(_MAX_WORKSPACES)(partial(Workspace, self.state_folder))
         self.workspace(self.principal).check_usable()
-        project_skills = ProjectSkills(Path(settings.state.skills))
-        self.skills = SkillLibrary(project_skills, self.state_folder, self.config)
-        self.workflows = Workflows(Path(settings.state.workflows))
+        self.skills: SkillLibrary | None = create("skills", self.state_folder, self.config)
+        self.workflows: Workflows | None = create("workflows", Path(settings.state.workflows))
         self.refusals = Refusals(self.config, self.tools.definitions.refusal)
         self.search = LiveSearch(
             self.config,
@@ -122,7 +121,9 @@ class App:
         self.guardrails: GuardrailChain | None = create("guardrail_chain", self.config)
         self.gateway = product_gateway(self)
         self.preflight = Preflight(catalog=self.catalog, listed=self.tools.wait_for_listing, config=self.config)
-        self.program_skills = ProgramSkills(self.skills, self.preflight, self.sources, self.sandbox)
+        self.program_skills: ProgramSkills | None = create(
+            "program_skills", self.skills, self.preflight, self.sources, self.sandbox
+        )
         self.executions = executions(self)
         self.reruns: Reruns | None = create(
             "reruns", self.executions, self.stores.journal, self.gateway.effect_of, self.config, self.sources

@@ -17,9 +17,7 @@ NEEDED = {
     "changed_tools",
     "data_flow",
     "privacy",
-    "skills",
     "telemetry",
-    "workflows",
 }
 """Features without which the product does not start yet; one that goes from this list may not come back."""
 REMOVED = """

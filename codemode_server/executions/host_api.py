@@ -57,8 +57,8 @@ class ProgramServices:
     catalog: Callable[[], Catalog]
     listed: Callable[[], Awaitable[None]]
     search: Search
-    skills: SkillModules
-    workflows: WorkflowModules
+    skills: SkillModules | None
+    workflows: WorkflowModules | None
     artifacts: ArtifactStore
 
 
@@ -92,6 +92,7 @@ class ProgramHostApi:
 
     async def load(self, module: str) -> dict[str, Any]:
         await self._services.listed()
+        skills, workflows = self._services.skills, self._services.workflows
         match module.split("."):
             case ["servers"]:
                 servers = self._services.catalog().servers
@@ -102,19 +103,19 @@ class ProgramHostApi:
             case ["servers", server_name, tool_name]:
                 server = self._services.catalog().server(server_name)
                 return _module(server.source_of(tool_name) or server.tool(tool_name).stub.source)
-            case ["skills", *path]:
-                return await self._skill(tuple(path))
-            case ["workflows"]:
-                return _package(self._services.workflows.names(), "Workflows, each a function.")
-            case ["workflows", name]:
-                return _module(self._services.workflows.source(name))
+            case ["skills", *path] if skills is not None:
+                return await self._skill(skills, tuple(path))
+            case ["workflows"] if workflows is not None:
+                return _package(workflows.names(), "Workflows, each a function.")
+            case ["workflows", name] if workflows is not None:
+                return _module(workflows.source(name))
             case _:
                 raise UnknownTool(
                     f"there is no module {module!r}; there are servers.<server>, skills.<name> and workflows.<name>"
                 )
 
-    async def _skill(self, path: tuple[str, ...]) -> dict[str, Any]:
-        answer = await self._services.skills.load(self._execution, path)
+    async def _skill(self, skills: SkillModules, path: tuple[str, ...]) -> dict[str, Any]:
+        answer = await skills.load(self._execution, path)
         if "source" in answer:
             answer["source"] = text = await self._layers.take_text(self._execution, answer["source"])
             if len(self._execution.imported) < _MAX_IMPORTED:
@@ -122,6 +123,8 @@ class ProgramHostApi:
         return answer
 
     async def save_skill(self, name: str, text: str) -> str:
+        if self._services.skills is None:
+            raise UnknownTool("this codemode-server saves no skills")
         return await self._services.skills.save(self._execution, name, text)
 
     def modules(self, imports: Iterable[str]) -> dict[str, dict[str, Any]]:

@@ -81,12 +81,13 @@ class ProgramRuns:
         return execution.outcome
 
     def _check_context(self, execution: Execution, backend: SandboxBackend, workspace: Workspace) -> CheckContext:
+        skills = self.services.skills
         return CheckContext(
             backend.importable,
             partial(self.services.artifacts.last_value, execution.owner),
             self.refusals(execution.context).of,
             workspace.may_have_module,
-            partial(self.services.skills.why_missing, execution.owner),
+            None if skills is None else partial(skills.why_missing, execution.owner),
         )
 
 

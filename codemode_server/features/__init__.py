@@ -112,6 +112,7 @@ FEATURES = (
         "skills",
         (FeatureSection("skills", "SkillSettings", after="results"),),
         {"skills": "show the skills that programs saved, and accept or reject them"},
+        {"skills": "library:skill_library", "program_skills": "program_skills:ProgramSkills"},
     ),
     Feature(
         "telemetry",
@@ -120,7 +121,11 @@ FEATURES = (
             FeatureSection("metrics", "MetricSettings", after="tracing"),
         ),
     ),
-    Feature("workflows", commands={"workflow": "list workflows, check them against the tools, or run one"}),
+    Feature(
+        "workflows",
+        commands={"workflow": "list workflows, check them against the tools, or run one"},
+        provides={"workflows": "compiling:Workflows"},
+    ),
 )
 """Every feature."""
 

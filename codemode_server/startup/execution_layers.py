@@ -45,7 +45,7 @@ def executions(app: App) -> ExecutionService:
             # Outermost: the wait for a turn belongs to its span.
             ExecutionTelemetry(app.metrics, app.sandbox, app.traced),
             # At the end, before the answer: what it says of saved skills is part of that.
-            app.program_skills,
+            *([] if app.program_skills is None else [app.program_skills]),
             # Before the sources, which say whether the log may have the program.
             *app.session_logs,
             FollowedPrograms(app.sources, app.workspace),

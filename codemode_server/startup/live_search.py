@@ -10,8 +10,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.principals import Owner
 from codemode_server.domain.skills import Skill
-from codemode_server.features.skills.library import SkillLibrary
-from codemode_server.features.workflows.compiling import Workflows
+from codemode_server.mcp_server.product import Skills, Workflows
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
 from codemode_server.search.ranker_stack import RankerStack, UsageBoost
@@ -32,8 +31,8 @@ class LiveSearch:
         config: LiveConfig,
         tools: UpstreamCatalog,
         refusals: Refusals,
-        skills: SkillLibrary,
-        workflows: Workflows,
+        skills: Skills | None,
+        workflows: Workflows | None,
         usage_boost: UsageBoost,
         vectors: SqliteVectorCache,
     ) -> None:
@@ -78,7 +77,8 @@ class LiveSearch:
                 self._indexed = catalog, skills
 
     def _entries(self, owner: Owner) -> list[Skill]:
-        return [*self._skills.entries(owner), *self._workflows.entries()]
+        skills = [] if self._skills is None else self._skills.entries(owner)
+        return [*skills, *([] if self._workflows is None else self._workflows.entries())]
 
     async def keep_indexed(self) -> None:
         """Index changed listings in the background, so that the next search does not wait for it."""

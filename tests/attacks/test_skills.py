@@ -154,6 +154,7 @@ async def test_no_principal_sees_the_skills_of_another(app: App) -> None:
     search = "from codemode import search_tools\nstr(search_tools('private plan triage', server='skills'))"
     assert "private_plan" in await one.value(search)
     assert "private_plan" not in await other.value(search)
+    assert app.skills is not None
     assert [skill.name for skill in app.skills.entries(other.owner())] == ["mine"]
     assert list(app.skills.waiting(one.owner("two"))) == ["private_plan"]
     assert app.skills.waiting(other.owner()) == {}
@@ -179,6 +180,7 @@ async def test_a_skill_carries_what_its_session_had_read_until_a_person_has_acce
             if way == "imported":
                 await it.run("from skills.triage import triage", "two")
             else:
+                assert app.skills is not None
                 found = app.skills.source(it.owner("two"), "triage")
                 app.sources.take_over(it.context("two"), found.sources)
             assert carried(it, "two") == ({"bank.read", "web.read"} if is_tainted else set())

@@ -71,6 +71,7 @@ async def test_a_saved_skill_is_imported_by_its_session_at_once_and_by_others_on
     )
     assert await it.value(USE) == 2500
     waits = "is proposed and waits for the user: codemode-server skills accept check_pending_orders"
+    assert app.skills is not None
     assert app.skills.waiting(it.owner("two")) == {"check_pending_orders": waits}
     assert f"skill 'check_pending_orders' {waits}" in await it.error(USE, "two")
     accept(it, "check_pending_orders")
@@ -157,6 +158,7 @@ async def test_without_review_a_skill_is_in_use_once_its_program_has_succeeded(
         saved = await it.run(SKILL_BUILDING)
         assert saved.calls.messages[0].startswith("skills.check_pending_orders is saved once this program succeeds")
         assert await it.value(USE, "two") == 2500
+        assert auto.skills is not None
         (skill,) = auto.skills.entries(it.owner("two"))
         assert skill.state is SkillState.UNREVIEWED
         accepted = it.store.in_use()[0].accepted(time.time())

@@ -56,7 +56,7 @@ def failing_imports(
     reading: Reading,
     importable: frozenset[str] | None,
     catalog: Catalog,
-    why_no_skill: Callable[[str], str],
+    why_no_skill: Callable[[str], str] | None,
     is_saved: Callable[[str], bool],
 ) -> Iterator[tuple[_Import, str]]:
     """Imports that fail when they are reached, each with a message. `importable` are the modules of the sandbox, None
@@ -75,7 +75,7 @@ def failing_imports(
             continue
         message = _member_problem(node, catalog)
         if not message and not saves_skills:
-            message = next(filter(None, map(why_no_skill, _imported_skills(node))), "")
+            message = next(filter(None, map(why_no_skill, _imported_skills(node))), "") if why_no_skill else ""
         if not message and not changes_finders:
             missing = next((name for name in imported_modules(node) if name and is_missing(name.partition(".")[0])), "")
             message = missing and f"no module named {missing!r}: {_in_place_of(missing, node, catalog)}"

@@ -46,8 +46,8 @@ class CheckContext:
     """Tells which tools the program's principal may not call."""
     may_be_in_workspace: Callable[[str], bool] = lambda _name: False
     """Predicate: /workspace may have a module of this name."""
-    why_no_skill: Callable[[str], str] = lambda _name: ""
-    """Says that there is no skill of a name; empty if there is one, or that is not known."""
+    why_no_skill: Callable[[str], str] | None = None
+    """Says that there is no skill of a name; empty if there is one. None if that is not known."""
     is_module: bool = False
     """True if the text is itself to be imported: its functions count as called."""
 

@@ -173,6 +173,10 @@ class SkillLibrary:
         return skill.accepted_at is not None or self.is_automatic
 
 
+def skill_library(state_folder: Path, config: LiveConfig) -> SkillLibrary:
+    return SkillLibrary(ProjectSkills(Path(config.settings.state.skills)), state_folder, config)
+
+
 def _described(saved: SavedSkill, owner: Owner) -> Skill:
     facts = facts_of(saved.name, saved.text)
     state = SkillState.UNREVIEWED if saved.accepted_at is None else SkillState.ACCEPTED

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import anyio.to_thread
 
+from codemode_server.config.live import Caller
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.flows import Source
@@ -18,7 +19,6 @@ from codemode_server.domain.principals import Owner
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.layers import ExecutionLayer
 from codemode_server.executions.preflight.preflight import CheckContext, Preflight
-from codemode_server.features.data_flow.read_sources import ReadSources
 from codemode_server.features.skills.library import SkillLibrary
 from codemode_server.features.skills.rules import check_name, check_text, facts_of
 from codemode_server.features.skills.store import SavedSkill
@@ -34,6 +34,14 @@ class _Saves:
     tries: int = 0
     lines: dict[str, str] = field(default_factory=dict)
     """Name → a line for the model."""
+
+
+class ReadSources(Protocol):
+    """What sessions have read."""
+
+    def of(self, caller: Caller, /) -> Iterable[Source]: ...
+    def take_over(self, caller: Caller, sources: Sequence[Source], /) -> None:
+        """A session gets what was made from these sources."""
 
 
 @dataclass(frozen=True, slots=True)

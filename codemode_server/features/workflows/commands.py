@@ -116,7 +116,7 @@ async def _problems(app: App, compiled: CompiledWorkflow) -> list[Problem]:
         message = f"`ask` needs a server named {PERSON!r}; add `{PERSON}: {{questions: true}}` under `servers:`"
         return [Problem(compiled.name, f"{compiled.file}: {message}")]
     request = Caller.of(COMMAND_SESSION, app.config)
-    why_no_skill = partial(app.skills.why_missing, request.owner)
+    why_no_skill = None if app.skills is None else partial(app.skills.why_missing, request.owner)
     context = CheckContext(refusal_of=app.refusals.for_principal(request).of, why_no_skill=why_no_skill)
     checked = await app.preflight.check(compiled.check_source, context)
     found: list[Problem] = []

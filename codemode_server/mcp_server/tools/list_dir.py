@@ -34,12 +34,14 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
     product, config = context.product, context.caller.config
 
     def skills() -> list[Entry]:
-        owner = context.caller.owner
-        usable = [Entry(f"{it.name}.py", it.note) for it in product.skills.entries(owner)]
-        return usable + [Entry(*it) for it in product.skills.waiting(owner).items()]
+        if (library := product.skills) is None:
+            return []
+        usable = [Entry(f"{it.name}.py", it.note) for it in library.entries(context.caller.owner)]
+        return usable + [Entry(*it) for it in library.waiting(context.caller.owner).items()]
 
     def workflows() -> list[Entry]:
-        return [Entry(f"{it.name}.yaml", it.summary) for it in product.workflows.entries()]
+        found = [] if product.workflows is None else product.workflows.entries()
+        return [Entry(f"{it.name}.yaml", it.summary) for it in found]
 
     def workspace(parts: tuple[str, ...]) -> list[Entry]:
         return [

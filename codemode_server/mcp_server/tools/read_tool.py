@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from codemode_server.catalog.tree import Tree
 from codemode_server.config.settings import Settings
 from codemode_server.mcp_server.listing import Listing
-from codemode_server.mcp_server.product import ToolContext
+from codemode_server.mcp_server.product import Skills, ToolContext
 from codemode_server.mcp_server.shortening import fit_text
 from codemode_server.mcp_server.tools.registry import (
     READS,
@@ -39,8 +41,8 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
     refusals = product.refusals.for_principal(context.caller)
     workspace = product.workspace(context.caller.principal)
 
-    def skill(name: str) -> tuple[str, str]:
-        found = product.skills.source(context.caller.owner, name)
+    def skill(library: Skills, name: str) -> tuple[str, str]:
+        found = library.source(context.caller.owner, name)
         product.sources.take_over(context.caller, found.sources)
         return found.text, found.note
 
@@ -48,8 +50,8 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
         product.tools.current(),
         refusals.of,
         refusals.asks_first,
-        skill=skill,
-        workflow=product.workflows.text,
+        skill=None if product.skills is None else partial(skill, product.skills),
+        workflow=None if product.workflows is None else product.workflows.text,
         workspace_file=workspace.read,
     )
     parts = tree.read_tool(arguments.path)

@@ -26,9 +26,6 @@ from codemode_server.features.approvals.elicitation import ElicitationChannel
 from codemode_server.features.approvals.patterns import write_rule
 from codemode_server.features.data_flow.read_sources import ReadSources
 from codemode_server.features.privacy.call_privacy import call_privacy
-from codemode_server.features.telemetry import product_telemetry
-from codemode_server.features.telemetry.metrics import Metrics
-from codemode_server.features.telemetry.tracing import Tracing
 from codemode_server.mcp_server.server import McpServer
 from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.search.usage_stats import UsageStats
@@ -51,6 +48,7 @@ if TYPE_CHECKING:
     from codemode_server.features.savings.exchanges import Exchanges
     from codemode_server.features.skills.library import SkillLibrary
     from codemode_server.features.skills.program_skills import ProgramSkills
+    from codemode_server.features.telemetry.product_telemetry import Telemetry
     from codemode_server.features.workflows.compiling import Workflows
 
 _MAX_WORKSPACES = 1_000
@@ -73,10 +71,9 @@ class App:
         self.config, self.stores, self.pool = tools.config, tools.stores, tools.pool
         self.catalog = tools.current
         self.takeover = ConfigTakeover(loaded, self.config, has_mcp_tracing=has_mcp_tracing)
-        self.has_upstreams, self.traced = True, anyio.Event()
+        self.has_upstreams = True
         self.is_ending = threading.Event()
         """Tells work in threads to stop; the process can't end before it."""
-        self.metrics = Metrics(product_telemetry.readings(self))
         self.privacy = call_privacy(self.config, self.stores.tokens)
         learnings = [tools.learning] if tools.learning is not None else []
         for it in learnings:
@@ -106,6 +103,7 @@ class App:
         )
         self.sandbox_start = SandboxStart(self.config, self.workspace(self.principal))
         self.sandbox = Sandbox(self.sandbox_start.choose)
+        self.telemetry: Telemetry | None = create("telemetry", self)
         self.sources = ReadSources(self.config, self.stores.sources)
         self.sources.load(lambda principal: self.workspace(principal).newest_change())
         self.session_logs = [it(self.workspace, self.config) for it in provided("session_logs")]
@@ -131,7 +129,6 @@ class App:
         self.exchanges: list[Exchanges] = [
             it(self.stores.thread, self.catalog, self.config) for it in provided("exchanges")
         ]
-        self.tracing = Tracing(self.config)
 
     @classmethod
     @asynccontextmanager
@@ -170,7 +167,8 @@ class App:
         finally:
             app.artifacts.close()
             temporary.close()
-            app.tracing.shutdown(app.metrics.end)
+            if app.telemetry is not None:
+                app.telemetry.shutdown()
             with anyio.CancelScope(shield=True):
                 for one in app.saved:
                     await one.save()
@@ -197,7 +195,7 @@ class App:
 
     def metrics_text(self, principal: Principal | None) -> str | None:
         """The answer to `/metrics` over HTTP, by who asks."""
-        return product_telemetry.text_over_http(self, principal)
+        return None if self.telemetry is None else self.telemetry.text_over_http(principal)
 
     def connect(self, features: frozenset[Feature] = frozenset(), *, with_upstreams: bool = True) -> None:
         """Start the upstreams and the sandbox. Further calls only tell upstreams of further features of hosts."""

@@ -17,7 +17,6 @@ NEEDED = {
     "changed_tools",
     "data_flow",
     "privacy",
-    "telemetry",
 }
 """Features without which the product does not start yet; one that goes from this list may not come back."""
 REMOVED = """

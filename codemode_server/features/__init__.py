@@ -120,6 +120,10 @@ FEATURES = (
             FeatureSection("tracing", "TracingSettings", after="limits"),
             FeatureSection("metrics", "MetricSettings", after="tracing"),
         ),
+        provides={
+            "telemetry": "product_telemetry:Telemetry",
+            "without_mcp_tracing": "settings:without_mcp_tracing",
+        },
     ),
     Feature(
         "workflows",

@@ -11,7 +11,6 @@ import anyio.to_thread
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.executions.workspace import Workspace
-from codemode_server.features.telemetry import product_telemetry
 from codemode_server.sandbox.backend_selection import Choice, choose
 from codemode_server.support import temporary
 from codemode_server.support.text import escaped
@@ -62,10 +61,9 @@ async def _start(app: App) -> None:
     if app.has_upstreams:
         app.pool.connect()
     app.sandbox.start_soon()
-    await product_telemetry.start(app)
-    app.traced.set()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(product_telemetry.serve_on_loopback, app)
+        if app.telemetry is not None:
+            tasks.start_soon(app.telemetry.run)
         tasks.start_soon(app.privacy.load)
         tasks.start_soon(app.stores.upkeep.run)
         await anyio.to_thread.run_sync(_clean_leftovers, app, abandon_on_cancel=True)

@@ -11,12 +11,9 @@ from codemode_server.calls.call_reports import CallReports
 from codemode_server.calls.events import (
     CallApprovalRequested,
     CallApprovalSettled,
-    CallBegan,
     CallEnded,
     CallEvents,
-    CallRetried,
     CallSending,
-    CallUnresolved,
     Subscription,
 )
 from codemode_server.calls.gateway import Gateway
@@ -28,8 +25,6 @@ from codemode_server.features import create, provided
 from codemode_server.features.changed_tools.call_layer import ChangedTools
 from codemode_server.features.data_flow.call_layer import DataFlow
 from codemode_server.features.privacy.call_privacy import Privacy
-from codemode_server.features.telemetry.call_metrics import CallMetrics
-from codemode_server.features.telemetry.call_tracing import CallTracing
 
 if TYPE_CHECKING:
     from codemode_server.app import App
@@ -86,18 +81,18 @@ def _layers(name: str, *parts: object) -> list[Layer]:
 
 def product_gateway(app: App) -> Gateway:
     """The gateway of a product, and who hears of its calls."""
-    config, stores = app.config, app.stores
+    config, stores, telemetry = app.config, app.stores, app.telemetry
     events = CallEvents(
         [
             Subscription(app.sources.take_event, (CallSending, CallEnded)),
-            Subscription(CallTracing(config), (CallBegan, CallEnded)),
+            *([telemetry.call_tracing] if telemetry is not None else []),
             CallReports(config),
         ],
         after_answer=[
             *([Subscription(app.tools.learning.take_event, (CallEnded,))] if app.tools.learning is not None else []),
             *provided("call_observer"),
             CallAudit(stores.audit, config),
-            Subscription(CallMetrics(app.metrics, config), (CallEnded, CallRetried, CallUnresolved)),
+            *([telemetry.call_metrics] if telemetry is not None else []),
             Subscription(
                 lambda event: app.executions.take_call_event(event),
                 (CallApprovalRequested, CallApprovalSettled, CallEnded),

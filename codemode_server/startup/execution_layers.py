@@ -17,7 +17,6 @@ from codemode_server.executions.service import ExecutionService
 from codemode_server.features import provided
 from codemode_server.features.data_flow.followed_programs import FollowedPrograms
 from codemode_server.features.privacy.shown_files import SearchedFiles
-from codemode_server.features.telemetry.execution_telemetry import ExecutionTelemetry
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.search.usage_store import ToolName
 
@@ -43,7 +42,7 @@ def executions(app: App) -> ExecutionService:
     layers = ExecutionLayers(
         [
             # Outermost: the wait for a turn belongs to its span.
-            ExecutionTelemetry(app.metrics, app.sandbox, app.traced),
+            *([] if app.telemetry is None else [app.telemetry.execution_layer]),
             # At the end, before the answer: what it says of saved skills is part of that.
             *([] if app.program_skills is None else [app.program_skills]),
             # Before the sources, which say whether the log may have the program.

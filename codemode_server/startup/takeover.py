@@ -15,6 +15,7 @@ from codemode_server.config.settings import Settings
 from codemode_server.config.watching import changes
 from codemode_server.domain.errors import SettingsError
 from codemode_server.domain.executions import IsolationLevel
+from codemode_server.features import create
 from codemode_server.mcp_server import http_token
 from codemode_server.startup.upstream_catalog import reasons
 from codemode_server.support.redaction import Redactor
@@ -70,11 +71,9 @@ class ConfigTakeover:
 
     def _settings(self, loaded: LoadedSettings) -> Settings:
         settings = loaded.settings
-        if self._has_mcp_tracing:
-            return settings
-        from codemode_server.features.telemetry.settings import TracingSettings
-
-        return settings.model_copy(update={"tracing": TracingSettings.of(settings).model_copy(update={"mcp": False})})
+        if not self._has_mcp_tracing:
+            settings = create("without_mcp_tracing", settings, otherwise=settings)
+        return settings
 
     def _redactor(self) -> Redactor:
         return Redactor(self.loaded.secrets | self._http_tokens | self._replaced_secrets)

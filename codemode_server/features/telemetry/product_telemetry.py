@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from codemode_server.calls.events import CallBegan, CallEnded, CallRetried, CallUnresolved, Subscription
 from codemode_server.domain.principals import Principal
 from codemode_server.features.telemetry import metrics
-from codemode_server.features.telemetry.metrics import Instrument, Readings
+from codemode_server.features.telemetry.call_metrics import CallMetrics
+from codemode_server.features.telemetry.call_tracing import CallTracing
+from codemode_server.features.telemetry.execution_telemetry import ExecutionTelemetry
+from codemode_server.features.telemetry.metrics import Instrument, Metrics, Readings
 from codemode_server.features.telemetry.settings import MetricSettings, TracingSettings
+from codemode_server.features.telemetry.tracing import Tracing
 
 if TYPE_CHECKING:
     from codemode_server.app import App
@@ -20,7 +25,48 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def readings(app: App) -> Mapping[Instrument, Callable[[], Readings]]:
+class Telemetry:
+    """What observes one product, and its exporters."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.metrics = Metrics(_readings(app))
+        self.tracing = Tracing(app.config)
+        self._has_started = anyio.Event()
+        self.call_tracing = Subscription(CallTracing(app.config), (CallBegan, CallEnded))
+        self.call_metrics = Subscription(
+            CallMetrics(self.metrics, app.config), (CallEnded, CallRetried, CallUnresolved)
+        )
+        self.execution_layer = ExecutionTelemetry(self.metrics, app.sandbox, self._has_started)
+
+    async def run(self) -> None:
+        """Set up the configured exporters, in a thread: it imports OpenTelemetry's SDK. Then serve Prometheus's text
+        to this machine on `metrics.port` until cancelled; a port that is taken is logged."""
+        settings = self._app.config.settings
+        traces, numbers = TracingSettings.of(settings), MetricSettings.of(settings)
+        names = await anyio.to_thread.run_sync(self.tracing.start, traces)
+        more = await anyio.to_thread.run_sync(self.metrics.start, numbers, traces.service_name)
+        for what, where in (("traces", names), ("metrics", more)):
+            if where:
+                logger.info("%s go to %s", what, ", ".join(where))
+        self._has_started.set()
+        if numbers.port is not None:
+            await _serve_on_loopback(self.metrics, numbers.port)
+
+    def shutdown(self) -> None:
+        self.tracing.shutdown(self.metrics.end)
+
+    def text_over_http(self, principal: Principal | None) -> str | None:
+        """Answer of `serve --http` to `/metrics`; None to those who may not read it, and if it is not configured. None
+        is the person who runs the product."""
+        settings = MetricSettings.of(self._app.config.settings)
+        if not settings.http:
+            return None
+        is_reader = principal in (None, self._app.principal) or principal.principal_id in settings.readers
+        return self.metrics.text() if is_reader else None
+
+
+def _readings(app: App) -> Mapping[Instrument, Callable[[], Readings]]:
     """Metrics that are read from a product on demand; in any thread."""
 
     def servers() -> Readings:
@@ -45,23 +91,7 @@ def readings(app: App) -> Mapping[Instrument, Callable[[], Readings]]:
     }
 
 
-async def start(app: App) -> None:
-    """Set up the configured exporters, in a thread: it imports OpenTelemetry's SDK."""
-    settings = app.config.settings
-    names = await anyio.to_thread.run_sync(app.tracing.start, TracingSettings.of(settings))
-    more = await anyio.to_thread.run_sync(
-        app.metrics.start, MetricSettings.of(settings), TracingSettings.of(settings).service_name
-    )
-    for what, where in (("traces", names), ("metrics", more)):
-        if where:
-            logger.info("%s go to %s", what, ", ".join(where))
-
-
-async def serve_on_loopback(app: App) -> None:
-    """Serve Prometheus's text to this machine until cancelled, on `metrics.port`; a port that is taken is logged."""
-    port = MetricSettings.of(app.config.settings).port
-    if port is None:
-        return
+async def _serve_on_loopback(numbers: Metrics, port: int) -> None:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route, Router
@@ -70,7 +100,7 @@ async def serve_on_loopback(app: App) -> None:
     from codemode_server.support.loopback_server import serving
 
     async def respond(_: Request) -> Response:
-        return Response(await anyio.to_thread.run_sync(app.metrics.text), media_type=CONTENT_TYPE)
+        return Response(await anyio.to_thread.run_sync(numbers.text), media_type=CONTENT_TYPE)
 
     pages = Router([Route("/metrics", respond, methods=["GET"])], redirect_slashes=False)
     try:
@@ -82,13 +112,3 @@ async def serve_on_loopback(app: App) -> None:
             port,
             error.strerror or error,
         )
-
-
-def text_over_http(app: App, principal: Principal | None) -> str | None:
-    """Answer of `serve --http` to `/metrics`; None to those who may not read it, and if it is not configured. None
-    is the person who runs the product."""
-    settings = MetricSettings.of(app.config.settings)
-    if not settings.http:
-        return None
-    is_reader = principal in (None, app.principal) or principal.principal_id in settings.readers
-    return app.metrics.text() if is_reader else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field
 
 from codemode_server.mcp_server.http_settings import PrincipalName
 from codemode_server.support.setting_types import FeatureSettings, Holds, Number, Section
+
+if TYPE_CHECKING:
+    from codemode_server.config.settings import Settings
 
 
 class LangfuseSettings(Section):
@@ -47,6 +50,11 @@ class TracingSettings(FeatureSettings):
             for key in LangfuseSettings.model_fields
         }
         return self.model_copy(update={"langfuse": given.model_copy(update=filled)})
+
+
+def without_mcp_tracing(settings: Settings) -> Settings:
+    """With `tracing.mcp` off."""
+    return settings.model_copy(update={"tracing": TracingSettings.of(settings).model_copy(update={"mcp": False})})
 
 
 class MetricSettings(FeatureSettings):

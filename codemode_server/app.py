@@ -21,11 +21,7 @@ from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.preflight.preflight import Preflight
 from codemode_server.executions.workspace import Workspace
 from codemode_server.features import create, provided
-from codemode_server.features.approvals.approver import PersonApprover
-from codemode_server.features.approvals.elicitation import ElicitationChannel
-from codemode_server.features.approvals.patterns import write_rule
 from codemode_server.features.data_flow.read_sources import ReadSources
-from codemode_server.features.privacy.call_privacy import call_privacy
 from codemode_server.mcp_server.server import McpServer
 from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.search.usage_stats import UsageStats
@@ -42,10 +38,13 @@ from codemode_server.support.allocator import return_large_blocks
 from codemode_server.support.off_loop import switch_threads_often
 
 if TYPE_CHECKING:
+    from codemode_server.features.approvals.approver import PersonApprover
     from codemode_server.features.guardrails.chain import GuardrailChain
     from codemode_server.features.learned_types.learning import Learning
+    from codemode_server.features.privacy.call_privacy import Privacy
     from codemode_server.features.resume.reruns import Reruns
     from codemode_server.features.savings.exchanges import Exchanges
+    from codemode_server.features.session_logs.session_log import SessionLogs
     from codemode_server.features.skills.library import SkillLibrary
     from codemode_server.features.skills.program_skills import ProgramSkills
     from codemode_server.features.telemetry.product_telemetry import Telemetry
@@ -74,7 +73,7 @@ class App:
         self.has_upstreams = True
         self.is_ending = threading.Event()
         """Tells work in threads to stop; the process can't end before it."""
-        self.privacy = call_privacy(self.config, self.stores.tokens)
+        self.privacy: Privacy | None = create("privacy", self.config, self.stores.thread, self.stores.token_cipher)
         learnings = [tools.learning] if tools.learning is not None else []
         for it in learnings:
             it.load()
@@ -106,16 +105,8 @@ class App:
         self.telemetry: Telemetry | None = create("telemetry", self)
         self.sources = ReadSources(self.config, self.stores.sources)
         self.sources.load(lambda principal: self.workspace(principal).newest_change())
-        self.session_logs = [it(self.workspace, self.config) for it in provided("session_logs")]
-        place = loaded.place
-        self.approver = PersonApprover(
-            self.stores.approvals,
-            self.config,
-            (ElicitationChannel(self.config), *(it(self.config) for it in provided("approval_channel"))),
-            texts_of=lambda execution_id: self.executions.texts_of(execution_id),
-            sources_of=self.sources.labelled,
-            write_rule=None if place is None else partial(write_rule, place),
-        )
+        self.session_logs: list[SessionLogs] = [it(self.workspace, self.config) for it in provided("session_logs")]
+        self.approver: PersonApprover | None = create("approver", self)
         self.guardrails: GuardrailChain | None = create("guardrail_chain", self.config)
         self.gateway = product_gateway(self)
         self.preflight = Preflight(catalog=self.catalog, listed=self.tools.wait_for_listing, config=self.config)
@@ -150,9 +141,9 @@ class App:
             async with (
                 app.sandbox.open(),
                 app.pool.open(),
-                app._features_open(),
+                _opened(*app.session_logs),
                 app.executions.open(),
-                app.approver.open(),
+                _opened(*app.exchanges, app.approver),
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(background.run, app)
@@ -174,13 +165,6 @@ class App:
                     await one.save()
                 # It waits for the disk, and up to five seconds for another product's lock.
                 await anyio.to_thread.run_sync(app.stores.close, limiter=anyio.CapacityLimiter(1))
-
-    @asynccontextmanager
-    async def _features_open(self) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            for it in (*self.session_logs, *self.exchanges):
-                await stack.enter_async_context(it.open())
-            yield
 
     @property
     def loaded(self) -> LoadedSettings:
@@ -207,3 +191,12 @@ class App:
     def activity(self) -> str:
         """The current start-up step of the sandbox; empty when it is ready."""
         return self.sandbox_start.step
+
+
+@asynccontextmanager
+async def _opened(*parts: SessionLogs | Exchanges | PersonApprover | None) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for it in parts:
+            if it is not None:
+                await stack.enter_async_context(it.open())
+        yield

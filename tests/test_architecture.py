@@ -105,7 +105,7 @@ def test_no_stage_imports_a_feature_and_no_feature_another() -> None:
 
 LEFT: dict[str, list[str]] = {
     "guardrails": ["privacy"],
-    "pages": ["approvals", "changed_tools", "privacy"],
+    "pages": ["changed_tools"],
 }
 
 

@@ -13,10 +13,8 @@ from tests.behaviour.product import configuration, office
 
 ROOT = Path(__file__).parent.parent
 NEEDED = {
-    "approvals",
     "changed_tools",
     "data_flow",
-    "privacy",
 }
 """Features without which the product does not start yet; one that goes from this list may not come back."""
 REMOVED = """

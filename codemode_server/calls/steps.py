@@ -49,6 +49,15 @@ class Approver(Protocol):
         this call too. Cancelling it withdraws the question."""
 
 
+class NoApprover:
+    """Refuses what it is asked about, in a product without the feature that asks the person."""
+
+    async def approve(
+        self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask, on_question: Callable[[], None]
+    ) -> ApprovalDecision:
+        return Deny(f"{ask.reason}, and this codemode-server asks nobody")
+
+
 class Check(Layer):
     """Refuses what is denied, so that the schema of a refused tool is never explained, and checks the arguments, so
     that a person is never asked about a call that can't be sent. Masks secrets where a result enters."""

@@ -34,7 +34,8 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.history import CallRetry
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.features.privacy.token_reveals import TokenReveals, revealed_line
+from codemode_server.domain.privacy_tokens import revealed_line
+from codemode_server.features import create
 from codemode_server.records.executions import Records, stored_records
 from codemode_server.support.private_files import open_private
 from codemode_server.support.text import clean_line, one_line
@@ -145,7 +146,8 @@ async def export(loaded: LoadedSettings, *, since: float, output: Path | None) -
 async def _revealed(loaded: LoadedSettings, page: str) -> str:
     """The values of the privacy tokens of a page, a line each; the audit records it."""
     with stored_records(loaded) as records:
-        reveals = TokenReveals(loaded, records.thread)
+        if (reveals := create("token_reveals", loaded, records.thread)) is None:
+            return "there are no privacy tokens in it"
         known = await reveals.known_in(page)
         lines = [revealed_line(await reveals.reveal(token)) for token in known[:_MAX_REVEALED]]
     if len(known) > _MAX_REVEALED:

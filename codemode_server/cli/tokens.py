@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from codemode_server.cli.terminal import announce, configuration, show
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.principals import principal_id
-from codemode_server.features.privacy.settings import seconds_of
 from codemode_server.mcp_server.auth.access_tokens import AccessTokens, TokenRecord
 from codemode_server.startup.stores import state_folder
+from codemode_server.support.setting_types import seconds_of
 from codemode_server.support.text import one_line
 
 _MAX_S = 3_650 * 86_400

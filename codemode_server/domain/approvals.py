@@ -44,6 +44,14 @@ class ProgramTexts:
         return len(self.code) + sum(map(len, self.skills.values()))
 
 
+_EFFECTS = {
+    Effect.READS: "it says that it only reads",
+    Effect.WRITES: "it says that it changes data",
+    Effect.DESTROYS: "it says that it may destroy data",
+    Effect.UNKNOWN: "it may change data",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """The question as the person sees it. Secrets are masked and long values cut; none of it is the model's to
@@ -76,6 +84,11 @@ class Question:
     """Calls of the same server that may show whether it arrived."""
     result: str = ""
     """The result that the program needs if it arrived, and why the last one was not accepted; empty if any will do."""
+
+    @property
+    def said_effect(self) -> str:
+        """What the tool's server says of its effect."""
+        return _EFFECTS[self.effect]
 
     @property
     def scopes(self) -> tuple[AnswerScope, ...]:

@@ -87,3 +87,8 @@ def first_of_its_kind(token: str) -> str:
 def holds_token(text: str) -> bool:
     """True if a text has something in it that looks like a privacy token."""
     return "<" in text and TOKEN.search(text) is not None
+
+
+def revealed_line(token: KnownToken) -> str:
+    """The line for the person at the terminal; other outputs must not have it."""
+    return f"{token.token} ({token.kind}) stands for {token.original!r}"

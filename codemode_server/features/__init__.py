@@ -41,7 +41,12 @@ FEATURES = (
     Feature(
         "approvals",
         commands={"approvals": "show the calls that wait for you, and approve or refuse them"},
-        provides={"status_lines": "commands:status_lines"},
+        provides={
+            "approver": "approver:person_approver",
+            "question_text": "message:short_text",
+            "write_rule": "patterns:write_rule",
+            "status_lines": "commands:status_lines",
+        },
     ),
     Feature(
         "changed_tools",
@@ -83,6 +88,12 @@ FEATURES = (
         {
             "check": "reports:diagnosis",
             "status_lines": "reports:status_lines",
+            "tool_lines": "protection:protection_lines",
+            "is_protected": "protection:is_protected",
+            "privacy": "call_privacy:call_privacy",
+            "protected_listings": "protected_listings:ProtectedListings",
+            "searched_files_layer": "shown_files:SearchedFiles",
+            "token_reveals": "token_reveals:TokenReveals",
             "delete_old_rows": "sqlite_tokens:delete_forgotten_tokens",
         },
     ),

@@ -220,7 +220,8 @@ class McpServer(Server[Any]):
         self, product: Product, request: Request, params: types.CallToolRequestParams | None = None
     ) -> ToolContext:
         caller = self._callers.caller(request, product.config)
-        await product.privacy.refresh(caller.principal)
+        if product.privacy is not None:
+            await product.privacy.refresh(caller.principal)
         return ToolContext(caller, product, HostRequests(request, params))
 
     def _session_that_lists(self, request: Request) -> Session:

@@ -30,14 +30,13 @@ from codemode_server.domain.history import HistoryPage, HistoryQuery
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.features import create
-from codemode_server.features.approvals.patterns import write_rule
-from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
 from codemode_server.features.savings.sqlite_savings import SqliteSavings
 from codemode_server.startup.stores import state_folder
 from codemode_server.storage.database import FILE_NAME, Database, unavailable
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_history import SqliteHistory
 from codemode_server.storage.sqlite_journal import SqliteJournal
@@ -167,7 +166,7 @@ class Records:
             raise CodemodeError(f"the question {approval_id} was answered or withdrawn meanwhile")
         if answer.is_approved and answer.scope is AnswerScope.ALWAYS and self.loaded.place is not None:
             try:
-                await anyio.to_thread.run_sync(write_rule, self.loaded.place, stored.question)
+                await anyio.to_thread.run_sync(create, "write_rule", self.loaded.place, stored.question)
             except CodemodeError as error:
                 raise CodemodeError(
                     f"approved for this program only, since the rule could not be written: {error}"

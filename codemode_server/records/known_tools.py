@@ -22,10 +22,9 @@ from codemode_server.domain.errors import CodemodeError, UnknownTool
 from codemode_server.domain.flows import SHARED, Holder, Source, SourceSet
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition
+from codemode_server.features import provided
 from codemode_server.features.data_flow.flows import FlowRules, flows_to
 from codemode_server.features.data_flow.labels import ToolLabels
-from codemode_server.features.privacy.protection import protection_lines
-from codemode_server.features.privacy.settings import PrivacySettings
 from codemode_server.startup.stores import state_folder
 from codemode_server.startup.upstream_catalog import UpstreamCatalog
 from codemode_server.storage.database import FILE_NAME
@@ -128,7 +127,9 @@ class KnownTools:
         return {
             "labels": sorted(found.labels),
             "flows": list(flows_to(settings.permissions, subject.server, subject.tool, found.labels)),
-            "privacy": list(protection_lines(PrivacySettings.of(settings), subject.server, subject.tool)),
+            "privacy": [
+                line for lines in provided("tool_lines") for line in lines(settings, subject.server, subject.tool)
+            ],
         }
 
     def other_steps(self, found: NamedTool, session: str | None) -> list[Decision]:

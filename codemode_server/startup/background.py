@@ -64,7 +64,8 @@ async def _start(app: App) -> None:
     async with anyio.create_task_group() as tasks:
         if app.telemetry is not None:
             tasks.start_soon(app.telemetry.run)
-        tasks.start_soon(app.privacy.load)
+        if app.privacy is not None:
+            tasks.start_soon(app.privacy.load)
         tasks.start_soon(app.stores.upkeep.run)
         await anyio.to_thread.run_sync(_clean_leftovers, app, abandon_on_cancel=True)
         await app.search.stack.keep()

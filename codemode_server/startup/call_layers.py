@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemode_server.calls.call_audit import CallAudit
+from codemode_server.calls.call_input import ServerTexts
 from codemode_server.calls.call_reports import CallReports
 from codemode_server.calls.events import (
     CallApprovalRequested,
@@ -19,17 +20,17 @@ from codemode_server.calls.events import (
 from codemode_server.calls.gateway import Gateway
 from codemode_server.calls.kernel import Decisions, Kernel, Layer
 from codemode_server.calls.resolver import CatalogSource, TargetResolver
-from codemode_server.calls.steps import Approval, Approver, Begin, Check, Send
+from codemode_server.calls.steps import Approval, Approver, Begin, Check, NoApprover, Send
 from codemode_server.config.live import LiveConfig
 from codemode_server.features import create, provided
 from codemode_server.features.changed_tools.call_layer import ChangedTools
 from codemode_server.features.data_flow.call_layer import DataFlow
-from codemode_server.features.privacy.call_privacy import Privacy
 
 if TYPE_CHECKING:
     from codemode_server.app import App
     from codemode_server.calls.gateway import SignIns
     from codemode_server.features.guardrails.chain import GuardrailChain
+    from codemode_server.features.privacy.call_privacy import Privacy
     from codemode_server.storage.sqlite_journal import SqliteJournal
     from codemode_server.upstreams.pool import UpstreamPool
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 class CallFeatures:
     """What the configuration adds to calls."""
 
-    privacy: Privacy
+    privacy: Privacy | None = None
     guardrails: GuardrailChain | None = None
     sign_ins: SignIns | None = None
     restrictions: Sequence[Layer] = ()
@@ -60,14 +61,14 @@ def gateway(
         *_layers(
             "guardrail_layer", features.guardrails, decisions
         ),  # see the result last; the key is made of what they leave
-        privacy,  # all others but the server see tokens
+        *([] if privacy is None else [privacy]),  # all others but the server see tokens
         *_layers("guarded_values_layer", features.guardrails),  # after the values are known
         Check(config),  # nobody is asked about a call that is refused or can't be sent
         *_layers("departures_layer", decisions),  # may be one more question
         Approval(approver, decisions, resolver, events),  # decides again whenever what was decided on has changed
         *_layers("replay_layer", decisions),  # also what a person says has arrived
         *_layers("dry_run_layer"),  # nothing of what is inside is done
-        Begin(journal, events, config, privacy),  # a call that can't be recorded is not sent
+        Begin(journal, events, config, privacy or ServerTexts()),  # a call that can't be recorded is not sent
         *_layers("sign_in_layer", features.sign_ins, events),  # the same record holds
     ]
     kernel = Kernel(layers, Send(upstreams), decisions=decisions, journal=journal, events=events, config=config)
@@ -101,4 +102,4 @@ def product_gateway(app: App) -> Gateway:
     )
     restrictions = (ChangedTools(app.tools.definitions), DataFlow(config, app.sources))
     features = CallFeatures(app.privacy, app.guardrails, create("sign_ins", app.pool, config), restrictions)
-    return gateway(config, app.tools, app.pool, stores.journal, app.approver, events, features)
+    return gateway(config, app.tools, app.pool, stores.journal, app.approver or NoApprover(), events, features)

@@ -16,7 +16,6 @@ from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.service import ExecutionService
 from codemode_server.features import provided
 from codemode_server.features.data_flow.followed_programs import FollowedPrograms
-from codemode_server.features.privacy.shown_files import SearchedFiles
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.search.usage_store import ToolName
 
@@ -51,7 +50,7 @@ def executions(app: App) -> ExecutionService:
             # It sees the plan of a dry run, and results as people read them.
             *(it(app.guardrails) for it in provided("guarded_programs_layer")),
             # Anywhere: it only says what is done with files that the program shows.
-            SearchedFiles(),
+            *(it() for it in provided("searched_files_layer")),
             # Within guardrails, which may replace the outcome but not these remarks.
             *(it() for it in provided("rerun_remarks_layer")),
             # Innermost: only the run itself sees the copy of a workspace.

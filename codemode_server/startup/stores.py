@@ -8,12 +8,8 @@ from pathlib import Path
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import Settings, StateSettings
 from codemode_server.features import provided
-from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
 from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
 from codemode_server.features.data_flow.sqlite_sources import SqliteSources
-from codemode_server.features.privacy.protection import protected_servers
-from codemode_server.features.privacy.settings import PrivacySettings
-from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
 from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
@@ -21,6 +17,7 @@ from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.listing_store import ListingStore
 from codemode_server.storage.server_texts import ServerTexts, TokenCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.tool_tables import SqliteObservedTypeStore, SqliteUsageStore
@@ -49,10 +46,9 @@ class Stores:
         self.approvals = SqliteApprovals(self.thread, cipher)
         self.sources = SqliteSources(self.database, self.thread, self.ownership)
         self.token_cipher = TokenCipher(folder)
-        self.tokens = SqliteTokens(self.thread, self.token_cipher, lambda: PrivacySettings.of(config.settings).limits)
         self.audit = SqliteAudit(self.thread)
         self.vectors = SqliteVectorCache(folder)
-        texts = ServerTexts(self.token_cipher, partial(_is_protected, config))
+        texts = ServerTexts(self.token_cipher, *(partial(it, config) for it in provided("is_protected")))
         self.listings = ListingStore(self.database, self.thread, texts)
         self.definitions = SqliteDefinitions(self.database, self.thread, texts)
         self.observed_types = SqliteObservedTypeStore(self.database, self.thread)
@@ -72,12 +68,6 @@ class Stores:
         self.ownership.close()
         self.thread.close()
         self.database.close()
-
-
-def _is_protected(config: LiveConfig, server: str) -> bool:
-    """True if the answers of a server are searched for personal data."""
-    settings = config.settings
-    return server in protected_servers(PrivacySettings.of(settings), settings.servers)
 
 
 def _retention(settings: StateSettings) -> tuple[Retention, Retention]:

@@ -19,7 +19,6 @@ from codemode_server.domain.tools import UpstreamListing
 from codemode_server.features import create
 from codemode_server.features.changed_tools.tool_definitions import ToolDefinitions
 from codemode_server.features.changed_tools.visible_listings import SeenListings, VisibleListings
-from codemode_server.features.privacy.protected_listings import ProtectedListings
 from codemode_server.mcp_server.listing import Listing, listing_of
 from codemode_server.mcp_server.tools.registry import definitions
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
@@ -30,6 +29,7 @@ from codemode_server.upstreams.pool import UpstreamPool
 
 if TYPE_CHECKING:
     from codemode_server.features.learned_types.learning import Learning
+    from codemode_server.features.privacy.protected_listings import ProtectedListings
     from codemode_server.mcp_server.product import DirectTools, Prompts
 
 _LARGE_LISTING = 1_000
@@ -48,7 +48,9 @@ class UpstreamCatalog:
         self.learning: Learning | None = create("learning", self.stores.observed_types, self.config)
         self.definitions = ToolDefinitions(self.stores.definitions, self.config)
         self._visible = VisibleListings(self.definitions, self.config)
-        self._protected = ProtectedListings(self.config, self.stores.token_cipher.fingerprint)
+        self._protected: ProtectedListings | None = create(
+            "protected_listings", self.config, self.stores.token_cipher.fingerprint
+        )
         self.pool = UpstreamPool(
             loaded.settings.servers,
             SeenListings(self.stores.listings, self.definitions, self.stores.audit),
@@ -152,7 +154,8 @@ class UpstreamCatalog:
         return with_permitted_prompts(catalog, self.config.settings.permissions)
 
     def _listings(self) -> list[UpstreamListing]:
-        return self._protected.within(self._visible.within(self.pool.listings()))
+        visible = self._visible.within(self.pool.listings())
+        return visible if self._protected is None else self._protected.within(visible)
 
     def _may_have_direct_tools(self) -> bool:
         return any(server.may_have_direct_tools for server in self.config.settings.servers.values())

@@ -31,6 +31,16 @@ RuleEffect = Literal["read", "write", "destructive"]
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
+_UNITS = {"m": 60.0, "h": 3_600.0, "d": 86_400.0}
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of `30d`, `12h` or `30m`. Raises `ValueError`."""
+    if re.fullmatch(r"[1-9][0-9]{0,4}[mhd]", text) is None:
+        raise ValueError("is not of the form `30d`, `12h` or `30m`")
+    return int(text[:-1]) * _UNITS[text[-1]]
+
+
 class Holds(Enum):
     """Marks fields whose values are masked."""
 

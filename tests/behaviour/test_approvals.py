@@ -187,6 +187,7 @@ async def test_the_person_answers_by_the_command_line(
     app: App, monkeypatch: pytest.MonkeyPatch, hours: int, arguments: list[str], says: str
 ) -> None:
     monkeypatch.setattr(approvals, "person_confirms", lambda page, question: True)
+    assert app.approver is not None
     monkeypatch.setattr(app.approver, "clock", app.approver.clock)
     async with connected(app) as it, it.host.running(CREATE + create("one")) as answers:
         question = await it.question()

@@ -16,9 +16,9 @@ from codemode_server.config.live import DEFAULT_PRINCIPAL
 from codemode_server.domain.approvals import Approval, ApprovalId
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from tests.behaviour.person import Person
 from tests.behaviour.product import configuration, in_memory
 from tests.behaviour.test_privacy_tokens import ORIGINAL, SHEET, TO_GITHUB, protected

@@ -22,9 +22,9 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.features.approvals.approver import PersonApprover
-from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
 
 ASK = Ask("rule 1 of permissions.rules (ask: github)")
 YES = ApprovalAnswer(True, channel="test")

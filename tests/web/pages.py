@@ -34,7 +34,6 @@ from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.privacy_tokens import PersonalValue
 from codemode_server.domain.savings import Exchange, ServerTokens
 from codemode_server.domain.tools import Effect, ToolDefinition
-from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
 from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
 from codemode_server.features.pages.commands import serving
 from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
@@ -43,6 +42,7 @@ from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.server_texts import ServerTexts, TokenCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import configuration

@@ -52,6 +52,24 @@ class Reading:
             yield parent, node
             node = parent
 
+    def lines_naming(self, server: str, tool: str) -> list[int]:
+        """The numbers of the lines that name a tool, or what it is imported as; names are those of Python."""
+        names = {tool} | {alias for node in self.nodes for alias in _aliases(node, server, tool)}
+        return sorted({it.lineno for it in self.nodes if isinstance(it, ast.expr) and _names(it, names)})
+
+
+def _aliases(node: ast.AST, server: str, tool: str) -> list[str]:
+    if isinstance(node, ast.ImportFrom) and node.module == f"servers.{server}":
+        return [it.asname for it in node.names if it.name == tool and it.asname]
+    return []
+
+
+def _names(node: ast.expr, names: set[str]) -> bool:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
+            return name in names
+    return False
+
 
 def read(code: str) -> Reading | None:
     """The program, or None for one that can't be read here: the guest, whose Python is newer, tells what is wrong."""

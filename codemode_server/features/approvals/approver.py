@@ -34,14 +34,17 @@ from codemode_server.domain.approvals import (
 from codemode_server.domain.calls import Allow, ApprovalDecision, Ask, CallOutcome, CallStatus, Deny, Recorded, ToolCall
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.features import provided
+from codemode_server.features.approvals.elicitation import ElicitationChannel
 from codemode_server.features.approvals.message import commands_of
-from codemode_server.features.approvals.patterns import covers, spelling_of
+from codemode_server.features.approvals.patterns import covers, spelling_of, write_rule
 from codemode_server.features.approvals.question import definition_digest, done_so_far, question_of
 from codemode_server.support.off_loop import is_large, run_sized
 from codemode_server.support.text import clean_line
 
 if TYPE_CHECKING:
-    from codemode_server.features.approvals.sqlite_approvals import SqliteApprovals
+    from codemode_server.app import App
+    from codemode_server.storage.sqlite_approvals import SqliteApprovals
 
 
 class ApprovalChannel(Protocol):
@@ -82,6 +85,19 @@ class _Open:
         """Later calls of the program that say the same are refused as well."""
         if self.approval.answer is not None and self.approval.answer.is_refusal:
             self.calls.approvals.refusals[self.spelling] = self.approval
+
+
+def person_approver(app: App) -> PersonApprover:
+    """The approver of a product, with every channel that features provide."""
+    place = app.loaded.place
+    return PersonApprover(
+        app.stores.approvals,
+        app.config,
+        (ElicitationChannel(app.config), *(it(app.config) for it in provided("approval_channel"))),
+        texts_of=lambda execution_id: app.executions.texts_of(execution_id),
+        sources_of=app.sources.labelled,
+        write_rule=None if place is None else partial(write_rule, place),
+    )
 
 
 @dataclass(slots=True)

@@ -13,16 +13,9 @@ from itertools import islice
 
 from codemode_server.domain.approvals import Approval, Question
 from codemode_server.domain.ids import JsonValue
-from codemode_server.domain.tools import Effect
 from codemode_server.support.text import legible
 
 MAX_SHORT_CHARACTERS = 1_500
-EFFECTS = {
-    Effect.READS: "it says that it only reads",
-    Effect.WRITES: "it says that it changes data",
-    Effect.DESTROYS: "it says that it may destroy data",
-    Effect.UNKNOWN: "it may change data",
-}
 _END_CHARACTERS = 40
 _MAX_ARGUMENTS = 60
 _PLAIN_NAME = re.compile(r"[\w$@.-]+")
@@ -115,7 +108,7 @@ def commands_of(approval: Approval) -> str:
 
 def _first_line(asked: Question, longest: int) -> str:
     question = "Did this call arrive?" if asked.is_unanswered else "Approve this call?"
-    return f"{question} {one_line(asked.title, longest)} ({EFFECTS[asked.effect]})"
+    return f"{question} {one_line(asked.title, longest)} ({asked.said_effect})"
 
 
 def _arguments(asked: Question, longest: int) -> list[str]:

@@ -6,8 +6,7 @@ call, and all of them are shown, but it can't have one of them shown in place of
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -22,7 +21,7 @@ from codemode_server.domain.calls import Ask, ToolCall
 from codemode_server.domain.definitions import digest_of
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
-from codemode_server.executions.preflight.reading import Reading, read
+from codemode_server.executions.preflight.reading import read
 from codemode_server.features.approvals.message import MAX_PATTERN_CHARACTERS, pattern_text, value_text
 from codemode_server.features.approvals.patterns import always_rule, default_pattern
 from codemode_server.support.text import first_lines, one_line
@@ -41,7 +40,7 @@ def lines_of_call(code: str, server: str, tool: str) -> tuple[str, ...]:
     lines = dict(enumerate(reading.text.splitlines(), start=1))
     return tuple(
         first_lines(
-            _line_numbers(reading, server, tool),
+            reading.lines_naming(server, tool),
             MAX_LINES,
             "and {:,} more lines that name it",
             lambda number: f"{number}: {lines.get(number, '').strip()}",
@@ -49,35 +48,11 @@ def lines_of_call(code: str, server: str, tool: str) -> tuple[str, ...]:
     )
 
 
-def line_numbers(code: str, tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
-    """The numbers of the lines that name each tool, by the names of server and tool in Python."""
-    reading = read(code)
-    return {} if reading is None else {it: _line_numbers(reading, *it) for it in tools}
-
-
 def lines_of_skills(skills: Mapping[str, str], server: str, tool: str) -> tuple[str, ...]:
     """The same of skills, by their files, each as `skills/triage.py 12: create_issue(owner="ada")`."""
     found = {file: lines for file, text in skills.items() if (lines := lines_of_call(text, server, tool))}
     shown = [f"{file} {line}" for file, lines in list(found.items())[:MAX_SKILLS] for line in lines]
     return (*shown, *([f"and {len(found) - MAX_SKILLS} more skills that name it"] if len(found) > MAX_SKILLS else []))
-
-
-def _line_numbers(reading: Reading, server: str, tool: str) -> list[int]:
-    names = {tool} | {alias for node in reading.nodes for alias in _aliases(node, server, tool)}
-    return sorted({node.lineno for node in reading.nodes if isinstance(node, ast.expr) and _names(node, names)})
-
-
-def _aliases(node: ast.AST, server: str, tool: str) -> list[str]:
-    if isinstance(node, ast.ImportFrom) and node.module == f"servers.{server}":
-        return [it.asname for it in node.names if it.name == tool and it.asname]
-    return []
-
-
-def _names(node: ast.expr, names: set[str]) -> bool:
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
-            return name in names
-    return False
 
 
 MAX_TEXT_CHARACTERS = 2_000

@@ -14,10 +14,10 @@ import anyio.to_thread
 from codemode_server.cli.terminal import configuration, require_terminal, show_person
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
+from codemode_server.features import create
 from codemode_server.features.pages.record_pages import RecordPages
 from codemode_server.features.pages.server_pages import ServerPages
 from codemode_server.features.pages.site import ENTRANCE, Site
-from codemode_server.features.privacy.token_reveals import TokenReveals
 from codemode_server.records.executions import Records
 from codemode_server.support import loopback_server
 from codemode_server.support.browser import Browser
@@ -49,7 +49,7 @@ async def serving(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
     taken; `JournalUnavailable`: the record can't be used."""
     with closing(Records(loaded)) as records:
         site = Site(records)
-        RecordPages(site, records, TokenReveals(loaded, records.thread))
+        RecordPages(site, records, create("token_reveals", loaded, records.thread))
         ServerPages(site, records)
         async with loopback_server.serving(site.app, port=port) as origin:
             yield f"{origin}{ENTRANCE}{site.code}"

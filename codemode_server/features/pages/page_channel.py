@@ -14,7 +14,7 @@ from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.approvals import Approval, ApprovalAnswer
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
-from codemode_server.features.approvals.message import short_text
+from codemode_server.features import create
 from codemode_server.support.browser import Browser
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class PageChannel:
             async def show() -> None:
                 params = {
                     "mode": "url",
-                    "message": short_text(approval),
+                    "message": create("question_text", approval),
                     "url": opened.address,
                     "elicitationId": secrets.token_hex(8),
                 }

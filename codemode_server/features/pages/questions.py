@@ -23,7 +23,6 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from codemode_server.domain.approvals import AnswerScope, ApprovalAnswer, Question, result_of
-from codemode_server.features.approvals.message import EFFECTS
 from codemode_server.features.pages.rendering import STYLE, bare_page, rendered
 from codemode_server.support import loopback_server
 
@@ -42,7 +41,7 @@ def question_html(
     return rendered(
         "question",
         question=question,
-        effect=EFFECTS[question.effect],
+        effect=question.said_effect,
         scopes=[it.value for it in question.scopes],
         pattern=pattern,
         free=[name for name in question.arguments if name not in pattern],

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 import anyio
@@ -22,12 +23,12 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionStatus
 from codemode_server.domain.history import HistoryQuery
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.privacy_tokens import KnownToken
 from codemode_server.domain.savings import METHOD, TokenUsage
-from codemode_server.features.approvals.question import line_numbers
+from codemode_server.executions.preflight.reading import read
 from codemode_server.features.pages.questions import answer_of, question_html, texts_of
 from codemode_server.features.pages.site import Site
 from codemode_server.features.pages.waterfall import waterfall
-from codemode_server.features.privacy.token_reveals import TokenReveals
 from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools, arguments_of
 from codemode_server.storage.sqlite_history import MAX_COUNTED_ROWS
@@ -48,10 +49,18 @@ _MAX_SERVERS, _MAX_EXECUTIONS = 100, 50
 _SEARCH_FIELDS = ("text", "server", "tool", "status", "since", "until")
 
 
+class Tokens(Protocol):
+    """The privacy tokens of the local principal. Raises `CodemodeError`: there is none, or they can't be read."""
+
+    async def known_in(self, text: str, /) -> Collection[str]: ...
+    async def find(self, token: str, /) -> KnownToken: ...
+    async def reveal(self, token: str, /) -> KnownToken: ...
+
+
 class RecordPages:
     """The pages of executions, questions, privacy tokens, permissions and savings."""
 
-    def __init__(self, site: Site, records: Records, tokens: TokenReveals) -> None:
+    def __init__(self, site: Site, records: Records, tokens: Tokens | None) -> None:
         self._site = site
         self._records = records
         self._tokens = tokens
@@ -63,8 +72,9 @@ class RecordPages:
         site.get("approvals", self._approvals)
         site.get("approvals/{name}", self._approval)
         site.post("approvals/{name}", self._answer)
-        site.get("privacy/{name}", self._token)
-        site.post("privacy/{name}", self._reveal)
+        if tokens is not None:
+            site.get("privacy/{name}", partial(self._token, tokens))
+            site.post("privacy/{name}", partial(self._reveal, tokens))
         site.get("permissions", self._permissions)
         site.get("savings", self._savings)
 
@@ -173,18 +183,18 @@ class RecordPages:
         return self._site.redirect("approvals")
 
     async def _known_tokens(self, *texts: str | None) -> Collection[str]:
+        if self._tokens is None:
+            return ()
         return await self._tokens.known_in("\n".join(filter(None, texts)))
 
-    async def _token(self, request: Request) -> Response:
+    async def _token(self, tokens: Tokens, request: Request) -> Response:
         name = request.path_params["name"]
-        return await self._site.page(
-            "token", "executions", found=await self._tokens.find(f"<{name}>"), name=name, value=None
-        )
+        return await self._site.page("token", "executions", found=await tokens.find(f"<{name}>"), name=name, value=None)
 
-    async def _reveal(self, request: Request, _: Mapping[str, str]) -> Response:
+    async def _reveal(self, tokens: Tokens, request: Request, _: Mapping[str, str]) -> Response:
         """The value is in this answer alone: a redirect would need an address that shows it."""
         name = request.path_params["name"]
-        token = await self._tokens.reveal(f"<{name}>")
+        token = await tokens.reveal(f"<{name}>")
         return await self._site.page("token", "executions", found=token, name=name, value=token.original)
 
     async def _permissions(self, request: Request) -> Response:
@@ -249,8 +259,8 @@ def _lines(code: str, calls: Sequence[CallRecord]) -> dict[tuple[str, str], list
     """The lines of the program that may call each raw server and tool."""
     tools = {(it.call.server, it.call.tool) for it in calls}
     names = {it: (name_alone(it[0], Kind.SERVER), name_alone(it[1], Kind.TOOL)) for it in tools}
-    numbers = line_numbers(code, set(names.values()))
-    return {raw: numbers.get(name, []) for raw, name in names.items()}
+    reading = read(code)
+    return {} if reading is None else {raw: reading.lines_naming(*name) for raw, name in names.items()}
 
 
 def _query(given: Mapping[str, str]) -> HistoryQuery:

@@ -46,6 +46,7 @@ from codemode_server.features.privacy.release import (
 )
 from codemode_server.features.privacy.replacing import replaced, tokens_in, with_kinds
 from codemode_server.features.privacy.settings import PrivacySettings, ProtectionMode
+from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
 from codemode_server.features.privacy.token_map import TokenMap
 from codemode_server.features.privacy.values_in_text import NotPlaceable
 from codemode_server.sandbox.contract import Reply
@@ -55,7 +56,8 @@ from codemode_server.support.off_loop import is_large, run_sized
 from codemode_server.upstreams.results import CUT
 
 if TYPE_CHECKING:
-    from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
+    from codemode_server.storage.database_thread import DatabaseThread
+    from codemode_server.storage.server_texts import TokenCipher
 
 _OWN_ERRORS = (CallRefused, InvalidArguments, ResultWithheld, UnknownTool)
 """Their texts are written here; a recognizer of names does not search them."""
@@ -295,12 +297,13 @@ def _without_half(text: str) -> str:
     return begins[:-_LOST_AT_CUT].rstrip() + cut + rest if cut else text
 
 
-def call_privacy(config: LiveConfig, store: SqliteTokens) -> Privacy:
+def call_privacy(config: LiveConfig, thread: DatabaseThread, cipher: TokenCipher) -> Privacy:
     """The protection of a product, as its configuration asks for it; the redactors of `config` use it from now on.
     Raises `SettingsError` if servers are to be protected, and the detection is not installed."""
     settings = PrivacySettings.of(config.settings)
     if settings.is_on and (lacking := missing_privacy(settings.name_models)):
         raise SettingsError(f"privacy: {lacking.reason}: {lacking.command}")
+    store = SqliteTokens(thread, cipher, lambda: PrivacySettings.of(config.settings).limits)
     privacy = Privacy(config, TokenMap(store))
     config.values_of, config.logged = privacy.values_of, privacy.logged
     return privacy

@@ -15,10 +15,10 @@ from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.cli.terminal import configuration, local_time, person_confirms, require_terminal, show, show_person
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.privacy_tokens import KnownToken
-from codemode_server.features.privacy.settings import seconds_of
-from codemode_server.features.privacy.token_reveals import TokenReveals, revealed_line, stored_tokens
+from codemode_server.domain.privacy_tokens import KnownToken, revealed_line
+from codemode_server.features.privacy.token_reveals import TokenReveals, stored_tokens
 from codemode_server.records.executions import stored_records
+from codemode_server.support.setting_types import seconds_of
 from codemode_server.support.text import first_lines, one_line
 
 _MAX_LISTED = 200

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from codemode_server.calls.policy.names import Spellings, fits
 from codemode_server.catalog.naming import Kind, name_alone, server_names
+from codemode_server.config.live import LiveConfig
+from codemode_server.config.settings import Settings
 from codemode_server.features.privacy.settings import PrivacySettings, ProtectionMode
 
 
@@ -26,6 +28,12 @@ def protected_servers(settings: PrivacySettings, raw_names: Iterable[str]) -> fr
     return frozenset(it.raw for it in spelled if mode_of(settings, it) != "values")
 
 
+def is_protected(config: LiveConfig, server: str) -> bool:
+    """True if the answers of a server are searched for personal data."""
+    settings = config.settings
+    return server in protected_servers(PrivacySettings.of(settings), settings.servers)
+
+
 def released_to(settings: PrivacySettings, server: Spellings, tool: Spellings) -> frozenset[str]:
     """The kinds that a tool may receive in place of tokens; what several globs allow adds up."""
     found: set[str] = set()
@@ -36,8 +44,9 @@ def released_to(settings: PrivacySettings, server: Spellings, tool: Spellings) -
     return frozenset(found)
 
 
-def protection_lines(settings: PrivacySettings, server: Spellings, tool: Spellings) -> Iterator[str]:
+def protection_lines(configured: Settings, server: Spellings, tool: Spellings) -> Iterator[str]:
     """Lines that a person has to know about a call of the tool; nothing if no server is protected."""
+    settings = PrivacySettings.of(configured)
     if not settings.is_on:
         return
     match mode_of(settings, server):

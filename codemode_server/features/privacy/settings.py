@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from codemode_server.domain.privacy_tokens import DEFAULT_MAX_TOKENS, TokenLimits
 from codemode_server.features.privacy.findings import Kind
 from codemode_server.support.extras import missing_privacy
-from codemode_server.support.setting_types import FeatureSettings, Glob, NamedServer, Section
+from codemode_server.support.setting_types import FeatureSettings, Glob, NamedServer, Section, seconds_of
 
 ALL_KINDS = "*"
 KindName = Annotated[str, Field(min_length=1, max_length=50)]
@@ -20,7 +20,6 @@ ModelName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 ProtectionMode = Literal["tokens", "values", "block"]
 UnsearchedFiles = Literal["show", "mark", "refuse"]
 _GLOB_MARKS = frozenset("*?[")
-_UNITS = {"m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 class DetectionFields(Section):
@@ -143,10 +142,3 @@ class PrivacySettings(DetectionFields, FeatureSettings):
     def limits(self) -> TokenLimits:
         expire_seconds = None if self.expire_after is None else seconds_of(self.expire_after)
         return TokenLimits(self.max_tokens, expire_seconds)
-
-
-def seconds_of(text: str) -> float:
-    """The seconds of `30d`, `12h` or `30m`. Raises `ValueError`."""
-    if re.fullmatch(r"[1-9][0-9]{0,4}[mhd]", text) is None:
-        raise ValueError("is not of the form `30d`, `12h` or `30m`")
-    return int(text[:-1]) * _UNITS[text[-1]]

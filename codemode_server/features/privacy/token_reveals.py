@@ -19,11 +19,6 @@ _MAX_LOOKED_UP = 1_000
 """Different tokens of one text that are looked up."""
 
 
-def revealed_line(token: KnownToken) -> str:
-    """The line for the person at the terminal; other outputs must not have it."""
-    return f"{token.token} ({token.kind}) stands for {token.original!r}"
-
-
 def stored_tokens(loaded: LoadedSettings, thread: DatabaseThread) -> SqliteTokens:
     """The tokens in the state folder of the configuration."""
     return SqliteTokens(

@@ -84,7 +84,7 @@ def _readings(app: App) -> Mapping[Instrument, Callable[[], Readings]]:
         metrics.WAITING: lambda: {(): app.executions.runner.turns.waiting},
         metrics.RUNNING: lambda: {(): app.executions.runner.turns.running},
         metrics.PLACES: lambda: {(): app.config.settings.limits.programs},
-        metrics.APPROVALS: lambda: {(): app.approver.waiting},
+        metrics.APPROVALS: lambda: {(): app.approver.waiting if app.approver is not None else 0},
         metrics.SANDBOXES: sandboxes,
         metrics.LEVEL: level,
         metrics.UPSTREAMS: servers,

@@ -1,12 +1,12 @@
-"""The two sandbox backends and the settings of the section `sandbox`.
+"""The sandbox backends and the settings of the section `sandbox`.
 
-Selection, `setup`, `doctor`, `status` and the settings use `BACKENDS`. This module imports nothing heavy: the methods
-of a backend import what they need when they are called.
+Selection, `setup`, `doctor`, `status` and the settings use `BACKENDS`. This module imports nothing heavy.
 """
 
 from __future__ import annotations
 
 import platform
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,31 +90,39 @@ class Diagnosis:
         return next((check.message for check in self.checks if check.is_obstacle), "")
 
 
-@dataclass(frozen=True, slots=True)
-class BackendSpec:
-    name: Literal["microsandbox", "wasm"]
+@dataclass(frozen=True)
+class BackendSpec(ABC):
+    """One backend. Its methods import what they need."""
+
+    name: str
     """The value of `sandbox.backend` that selects it."""
     isolation: IsolationLevel
     sandbox: str
     """Name of one of its sandboxes in messages."""
 
+    @abstractmethod
     async def diagnose(self, settings: SandboxSettings, *, boot: bool, announce: Announce) -> Diagnosis:
         """Checks what the backend needs; downloads and changes nothing. `boot`: also start a sandbox."""
-        if self is WASM:
-            from codemode_server.sandbox.backends.wasm import component
 
-            return await component.diagnose()
+    @abstractmethod
+    async def prepare(self, settings: SandboxSettings, archive: Path | None, announce: Announce) -> Check | None:
+        """Downloads and compiles in advance what the first program would wait for, from an archive if one is given.
+        None if there is nothing to report."""
+
+    @abstractmethod
+    async def create(
+        self, settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Announce
+    ) -> SandboxBackend:
+        """Starts the backend for programs that see the given folder as /workspace. Raises `SandboxUnavailable`."""
+
+
+class _MicroVm(BackendSpec):
+    async def diagnose(self, settings: SandboxSettings, *, boot: bool, announce: Announce) -> Diagnosis:
         from codemode_server.sandbox.backends.microvm import diagnosis
 
         return await diagnosis.diagnose(settings, boot=boot, announce=announce)
 
     async def prepare(self, settings: SandboxSettings, archive: Path | None, announce: Announce) -> Check | None:
-        """Downloads and compiles in advance what the first program would wait for, from an archive if one is given.
-        None if there is nothing to report."""
-        if self is WASM:
-            from codemode_server.sandbox.backends.wasm import component
-
-            return await component.prepare(announce) if self in candidates(settings) else None
         from codemode_server.sandbox.backends.microvm import diagnosis
 
         return await diagnosis.prepare(settings, archive, announce)
@@ -122,20 +130,35 @@ class BackendSpec:
     async def create(
         self, settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Announce
     ) -> SandboxBackend:
-        """Starts the backend for programs that see the given folder as /workspace. Raises `SandboxUnavailable`."""
-        if self is WASM:
-            from codemode_server.sandbox.backends.wasm.backend import WasmBackend
-            from codemode_server.sandbox.contract import started
-
-            return await started(WasmBackend(warm=settings.warm, announce=announce))
         from codemode_server.sandbox.backends.microvm import backend
 
         return await backend.create(settings, limits, workspace, announce)
 
 
-MICROVM = BackendSpec("microsandbox", IsolationLevel.MICROVM, "microVM")
-WASM = BackendSpec("wasm", IsolationLevel.WASM, "wasm")
-BACKENDS = MICROVM, WASM
+class _Wasm(BackendSpec):
+    async def diagnose(self, settings: SandboxSettings, *, boot: bool, announce: Announce) -> Diagnosis:
+        from codemode_server.sandbox.backends.wasm import component
+
+        return await component.diagnose()
+
+    async def prepare(self, settings: SandboxSettings, archive: Path | None, announce: Announce) -> Check | None:
+        from codemode_server.sandbox.backends.wasm import component
+
+        return await component.prepare(announce) if self in candidates(settings) else None
+
+    async def create(
+        self, settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Announce
+    ) -> SandboxBackend:
+        from codemode_server.sandbox.backends.wasm.backend import WasmBackend
+        from codemode_server.sandbox.contract import started
+
+        return await started(WasmBackend(warm=settings.warm, announce=announce))
+
+
+BACKENDS: tuple[BackendSpec, ...] = (
+    _MicroVm("microsandbox", IsolationLevel.MICROVM, "microVM"),
+    _Wasm("wasm", IsolationLevel.WASM, "wasm"),
+)
 """The strongest isolation first."""
 
 

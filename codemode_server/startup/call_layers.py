@@ -57,6 +57,7 @@ def gateway(
 ) -> Gateway:
     resolver, decisions, privacy = TargetResolver(source), Decisions(config), features.privacy
     layers: list[Layer] = [
+        *(it(config) for it in provided("call_layer")),  # of features that need no other place
         *features.restrictions,  # they look at nothing that others change
         *_layers(
             "guardrail_layer", features.guardrails, decisions

@@ -12,9 +12,9 @@ from typing import Literal
 import anyio.to_thread
 
 from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.backends.microvm import image, probe_cache, runtime
 from codemode_server.sandbox.registry import (
-    MICROVM,
     Announce,
     Check,
     Diagnosis,
@@ -31,7 +31,7 @@ _ELSEWHERE = "a virtual machine may have virtualization in name only: try on its
 async def diagnose(settings: SandboxSettings, *, boot: bool, announce: Announce) -> Diagnosis:
     """Checks everything; with `boot`, also boots a microVM unless a check failed."""
     checks = await _machine()
-    is_chosen = MICROVM in candidates(settings)
+    is_chosen = _is_candidate(settings)
     is_possible = not any(check.is_obstacle for check in checks)
     checks.append(await _image(settings, is_needed=is_chosen and (is_possible or bool(demand(settings)))))
     obstacles = [check for check in checks if check.is_obstacle]
@@ -118,7 +118,7 @@ def _boot(result: probe_cache.BootResult) -> Check:
 
 async def prepare(settings: SandboxSettings, archive: Path | None, announce: Announce) -> Check:
     """Pull the image, or load it from `archive`; only if microVMs may run here."""
-    if MICROVM not in candidates(settings):
+    if not _is_candidate(settings):
         state: Literal["ok", "failed"] = "ok" if archive is None else "failed"
         return Check("image", state, f"not needed, since `sandbox.backend` is `{settings.backend}`")
     if not demand(settings) and archive is None:
@@ -142,3 +142,7 @@ async def prepare(settings: SandboxSettings, archive: Path | None, announce: Ann
 
 def _size(stored: image.Stored) -> str:
     return f"{stored.size_bytes / 1e6:.1f} MB"
+
+
+def _is_candidate(settings: SandboxSettings) -> bool:
+    return any(it.isolation is IsolationLevel.MICROVM for it in candidates(settings))

@@ -1,9 +1,9 @@
 """The host's end of one program: frames in, limits, an outcome out. Independent of the backend.
 
-One task reads the guest's frames. Each call runs in a task of its own, `calls_in_flight` of them at once, and so does
-one other question; the loop reads no further while there are more of them, until one is answered and its answer sent
-(`frames` says what an honest guest keeps to). Whatever ends the program first decides its outcome: `done`, a limit, an
-error that the `HostApi` raised to end it, a frame no honest guest sends, the guest's end.
+One task reads the guest's frames. Each request runs in a task of its own, `calls_in_flight` of them at once; the loop
+reads no further while there are more of them, until one is answered and its answer sent (`frames` says what an honest
+guest keeps to). Whatever ends the program first decides its outcome: `done`, a limit, an error that the `HostApi`
+raised to end it, a frame no honest guest sends, the guest's end.
 
 Large frames are parsed and written in a thread, one at a time.
 """
@@ -28,7 +28,6 @@ from codemode_server.processes.stream_readers import FrameReader, FramingError
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply
-from codemode_server.sandbox.frame_memory import ArgumentRoom, send_pieces
 from codemode_server.sandbox.quota import Quota
 from codemode_server.support.json_values import MAX_VALUES, size_as_json
 from codemode_server.support.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
@@ -38,6 +37,8 @@ _BEGIN_SECONDS = 60.0
 _LINE_SECONDS = 0.1
 """How long the frame of the line that a call is in may take to come after that."""
 _MAX_MESSAGE = 20_000
+_PIECE = 256 * 2**10
+"""Bytes that are given to the stream at once."""
 _ROOM_BYTES = 16 * 2**20
 """Bytes that the arguments of one program's calls may take together, where `call_bytes` is less."""
 
@@ -60,6 +61,28 @@ def _size(size_bytes: int) -> str:
     return f"{size_bytes / 1e6:g} MB" if size_bytes % 10**5 == 0 else f"{size_bytes:,} bytes"
 
 
+class _ArgumentRoom:
+    """The bytes that the arguments of the calls being made may take together. One call always has room."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._taken: dict[int, int] = {}
+        self._less = anyio.Event()
+
+    async def wait(self, size: int) -> None:
+        while self._taken and sum(self._taken.values()) + size > self._max_bytes:
+            await self._less.wait()
+
+    async def take(self, call_id: int, size: int) -> None:
+        await self.wait(size)
+        self._taken[call_id] = size
+
+    def give_back(self, call_id: int) -> None:
+        del self._taken[call_id]
+        self._less.set()
+        self._less = anyio.Event()
+
+
 class NotBegun(Exception):
     """Raised when the sandbox ended before it had the program, of which nothing has run."""
 
@@ -76,9 +99,8 @@ class Channel:
         self._host_api = host_api
         self._signal = signal
         self._run_id = secrets.token_hex(16)
-        self._call_slots = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
-        self._asking = anyio.Semaphore(1, fast_acquire=True)
-        self._room = ArgumentRoom(max(program.limits.call_bytes, _ROOM_BYTES))
+        self._slots = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
+        self._room = _ArgumentRoom(max(program.limits.call_bytes, _ROOM_BYTES))
         self._last_answer = anyio.Event()
         """Set when the answer that came last has been sent, or will never be; those before it were."""
         self._last_answer.set()
@@ -130,7 +152,7 @@ class Channel:
         watch = quota.watch(tasks, self, holder) if quota is not None else None
         with self._timer:
             try:
-                await self._send((self._signal, frames.run_frame(self._run_id, self._program)), self._last_answer)
+                await self._send(self._signal + frames.run_frame(self._run_id, self._program), self._last_answer)
                 if not self._signal:
                     self._begin()
                 await self._read_frames(tasks)
@@ -189,8 +211,8 @@ class Channel:
                 await self._begin_call(frame, tasks)
             case frames.Request():
                 self._check_id(frame.id)
-                await self._asking.acquire()
-                tasks.start_soon(self._answer, frame, self._asking)
+                await self._slots.acquire()
+                tasks.start_soon(self._answer, frame)
             case frames.Output():
                 self._take_output(frame)
             case frames.Line():
@@ -215,19 +237,19 @@ class Channel:
         if call.size > self._limits.call_bytes:
             self._exceed_limit("limits.call_bytes")
             return
-        await self._call_slots.acquire()
+        await self._slots.acquire()
         await self._room.take(call.id, call.size)
         self._clock.call_started()
         self._timer.deadline = self._clock.deadline
-        tasks.start_soon(self._answer, call, self._call_slots)
+        tasks.start_soon(self._answer, call)
 
     async def _end_after_calls(self) -> None:
         for _ in range(self._limits.calls_in_flight):
-            await self._call_slots.acquire()
+            await self._slots.acquire()
         await anyio.sleep(_LINE_SECONDS)
         self._exceed_limit("limits.calls")
 
-    async def _answer(self, request: frames.Request, slots: anyio.Semaphore) -> None:
+    async def _answer(self, request: frames.Request) -> None:
         """Ask the host and send its answer. Answers are sent in the order in which they came, although a large one
         takes longer to encode than a small one that came after it."""
         is_call = isinstance(request, frames.HostCall)
@@ -266,11 +288,11 @@ class Channel:
             self._bug = self._bug or error
             self.end(Ending.DIED, None)
         finally:
-            slots.release()
+            self._slots.release()
 
-    def _encoded(self, request_id: int, title: str, reply: Reply | CodemodeError) -> tuple[bytes, ...]:
-        """The frame of an answer, in pieces; the result of a call, which has a title, is an error if it is larger than
-        a call may be."""
+    def _encoded(self, request_id: int, title: str, reply: Reply | CodemodeError) -> bytes:
+        """The frame of an answer; the result of a call, which has a title, is an error if it is larger than a call may
+        be."""
         if not isinstance(reply, Reply):
             return frames.refusal_frame(request_id, reply.code, str(reply)[:_MAX_MESSAGE])
         try:
@@ -280,7 +302,7 @@ class Channel:
             return frames.refusal_frame(
                 request_id, ResultTooLarge.code, f"{what} is nested too deep; ask for a part of it"
             )
-        if not title or sum(map(len, answer)) <= self._limits.call_bytes:
+        if not title or len(answer) <= self._limits.call_bytes:
             return answer
         message = f"the result of {title} is larger than {_size(self._limits.call_bytes)}; ask for less of it"
         message += " (the user can raise limits.call_bytes)"
@@ -318,10 +340,11 @@ class Channel:
         else:
             self._ended = (Ending.RAISED, ProgramError(**done.error.model_dump()))
 
-    async def _send(self, frame: tuple[bytes, ...], before: anyio.Event) -> None:
+    async def _send(self, frame: bytes, before: anyio.Event) -> None:
         await before.wait()
         self._is_sending = True
-        await send_pieces(self._stream, frame)
+        for start in range(0, len(frame), _PIECE):  # the stream copies what the guest does not read yet
+            await self._stream.send(frame[start : start + _PIECE])
         self._is_sending = False
 
     def _died(self, message: str) -> None:

@@ -25,8 +25,8 @@ Request ids are integers that grow. Unknown fields are ignored; an unknown op, a
 
 How much may be on its way, so that neither end has to hold more than it can:
 
-* The guest has at most `limits.calls_in_flight` calls (`call`, `read`) and one other request unanswered; it keeps the
-  rest in its own memory. A guest that sends more is not read from until the host has sent an answer.
+* The guest has at most `limits.calls_in_flight` requests unanswered; it keeps the rest in its own memory. A guest that
+  sends more is not read from until the host has sent an answer.
 * The host also stops reading while the arguments of the calls that are being made take more memory than one call may.
   They make room when the call is done, which no guest can delay; so a guest may write a frame before it reads any.
 * Otherwise the host reads on, whether or not the guest reads its answers: an honest guest's write always ends.
@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import math
 import re
 from collections.abc import Awaitable
@@ -46,7 +45,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.processes.stream_readers import LENGTH, FramingError, framed
+from codemode_server.processes.stream_readers import FramingError, framed
 from codemode_server.sandbox.contract import HostApi, Limits, Program, Reply
 from codemode_server.support.json_values import (
     MAX_VALUES,
@@ -293,15 +292,13 @@ def run_frame(run_id: str, program: Program) -> bytes:
     return encode({**frame, "limits": passed_on, "modules": program.modules, "repeat": {"key": key}})
 
 
-def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes, ...]:
-    """A reply, in pieces. Raises `RecursionError` if the value is nested too deep."""
-    head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})[:-1].encode() + b',"value":'
-    data = json_bytes(value)
-    return LENGTH.pack(len(head) + len(data) + 1) + head, data, b"}"
+def reply_frame(request_id: int, value: JsonValue, encoding: str) -> bytes:
+    """A reply. Raises `RecursionError` if the value is nested too deep."""
+    return encode({"op": "reply", "id": request_id, "ok": True, "encoding": encoding, "value": value})
 
 
-def refusal_frame(request_id: int, kind: str, message: str) -> tuple[bytes]:
-    return (encode({"op": "reply", "id": request_id, "ok": False, "kind": kind, "message": message}),)
+def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
+    return encode({"op": "reply", "id": request_id, "ok": False, "kind": kind, "message": message})
 
 
 def encode(frame: dict[str, Any]) -> bytes:

@@ -63,26 +63,17 @@ def to_json(value: Any, errors: str = "replace") -> str:
     return text
 
 
-class _Window:
-    def __init__(self) -> None:
-        self.most = 1
-        self.waiting: collections.deque[tuple[str, str, Future[Any]]] = collections.deque()
-        """For each: the start of its frame, the (long) JSON of its arguments, and its future."""
-        self.unanswered: set[int] = set()
-
-    def is_open(self) -> bool:
-        return bool(self.waiting) and len(self.unanswered) < self.most
-
-
 class Link:
     """Requests to the host by id, any number in flight."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._waiting: dict[int, Future[Any]] = {}
+        self._max_unanswered = 1
+        self._unsent: collections.deque[tuple[str, str, Future[Any]]] = collections.deque()
+        """For each: the start of its frame, the (long) JSON of its arguments, and its future."""
+        self._unanswered: dict[int, Future[Any]] = {}
         self._last_id = 0
         self._outgoing: collections.deque[str] = collections.deque()
-        self._calls, self._questions = _Window(), _Window()
         self._sending = threading.Lock()
         self.before_wait: Callable[[], None] = lambda: None
         """Called before the guest waits for the host: what is buffered has to go out first."""
@@ -94,12 +85,12 @@ class Link:
         self.call_bytes = 2**62
         self.call_count = 0
         self.call_characters = 0
-        """Characters of the arguments of all calls, and of their answers."""
+        """Characters of the arguments of all calls, and of all answers."""
 
     def begin(self, frame: dict[str, Any]) -> None:
         self.execution_id = frame["execution_id"]
         self.call_bytes = frame["limits"]["call_bytes"]
-        self._calls.most = frame["limits"]["calls_in_flight"]
+        self._max_unanswered = frame["limits"]["calls_in_flight"]
 
     def open(self, timeout_s: float | None = None) -> Any:
         """Wait for the program: the first frame of all; None if it does not come in time."""
@@ -115,7 +106,12 @@ class Link:
         self._flush()
 
     def request(self, op: str, **fields: Any) -> Future[Any]:
-        return self._post(self._calls if op == "read" else self._questions, to_json({"op": op, **fields})[1:-1], "")
+        """Ask the host. All but a `read` go before the calls that wait: the program stands still until then."""
+        future: Future[Any] = Future()
+        ask = (to_json({"op": op, **fields})[1:-1], "", future)
+        (self._unsent.append if op == "read" else self._unsent.appendleft)(ask)
+        self._flush()
+        return future
 
     def call(self, server: str, tool: str, arguments_json: str, *, raw: bool = False) -> Future[Any]:
         """Like `request`, for arguments that are JSON already. Raises `LimitPassed` if they are too large; the host
@@ -125,18 +121,15 @@ class Link:
         self.call_count += 1
         self.call_characters += len(arguments_json)
         head = to_json({"op": "call", "server": server, "tool": tool, **({"raw": True} if raw else {})})
-        return self._post(self._calls, f'{head[1:-1]},"arguments":', arguments_json)
+        future: Future[Any] = Future()
+        self._unsent.append((f'{head[1:-1]},"arguments":', arguments_json, future))
+        self._flush()
+        return future
 
     def exceed(self, setting: str) -> NoReturn:
         """End the program for a limit; the host knows by then, whatever becomes of the exception."""
         self.send({"op": "exceeded", "setting": setting, "line": _line_of_program()})
         raise LimitPassed(setting)
-
-    def _post(self, window: _Window, head: str, body: str) -> Future[Any]:
-        future: Future[Any] = Future()
-        window.waiting.append((head, body, future))
-        self._flush()
-        return future
 
     def _flush(self) -> None:
         """Send what may be sent, in the order of posting.
@@ -152,19 +145,18 @@ class Link:
                 self._sending.release()
 
     def _has_next(self) -> bool:
-        return bool(self._outgoing) or self._questions.is_open() or self._calls.is_open()
+        may_ask = bool(self._unsent) and len(self._unanswered) < self._max_unanswered
+        return bool(self._outgoing) or may_ask
 
     def _send_next(self) -> None:
         if self._outgoing:
             self._transport.send(self._outgoing.popleft())
             return
-        window = self._questions if self._questions.is_open() else self._calls
-        head, body, future = window.waiting.popleft()
+        head, body, future = self._unsent.popleft()
         if not future.set_running_or_notify_cancel():
             return  # whoever asked was cancelled while it waited, so nothing must happen any more
         self._last_id += 1  # here, since ids have to grow
-        window.unanswered.add(self._last_id)
-        self._waiting[self._last_id] = future
+        self._unanswered[self._last_id] = future
         self._transport.send(f'{{"id":{self._last_id},{head}{body}}}')
 
     def reply(self, op: str, error: Callable[[str], Exception], **fields: Any) -> tuple[Any, str]:
@@ -188,7 +180,7 @@ class Link:
 
     @property
     def in_flight(self) -> int:
-        return len(self._waiting) + len(self._calls.waiting) + len(self._questions.waiting)
+        return len(self._unanswered) + len(self._unsent)
 
     def pump(self, timeout_s: float | None) -> bool:
         """Receive one reply, if one comes in time."""
@@ -196,12 +188,9 @@ class Link:
         if text is None:
             return False
         reply = _DECODER.decode(text)
-        if reply["id"] in self._calls.unanswered:
-            self.call_characters += len(text)
+        self.call_characters += len(text)
         del text
-        future = self._waiting.pop(reply["id"], None)
-        for window in (self._calls, self._questions):
-            window.unanswered.discard(reply["id"])
+        future = self._unanswered.pop(reply["id"], None)
         self._flush()
         if future is not None and not future.done():  # it is, if whoever asked was cancelled meanwhile
             if reply["ok"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 26
+VERSION = 27
 """Stored as SQLite's `user_version`. Increase it with each change of the tables."""
 
 SCHEMA = """
@@ -14,10 +14,6 @@ CREATE TABLE shapes (
     upstream TEXT NOT NULL, tool TEXT NOT NULL, schemas TEXT NOT NULL, observed TEXT NOT NULL,
     stored_at REAL NOT NULL, PRIMARY KEY (upstream, tool, schemas)
 );
-CREATE TABLE vectors (
-    model TEXT NOT NULL, key BLOB NOT NULL, vector BLOB NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (model, key)
-);
-CREATE INDEX vectors_by_time ON vectors (used_at);
 CREATE TABLE habits (
     server TEXT NOT NULL, tool TEXT NOT NULL, uses REAL NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (server, tool)
 ) WITHOUT ROWID;

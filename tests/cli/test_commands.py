@@ -145,17 +145,6 @@ def test_what_an_upstream_says_at_its_end_forges_no_line_of_the_status(tmp_path:
     assert [line for line in lines if not line.isprintable()] == []
 
 
-def test_sync_writes_a_tree_that_can_be_imported(tmp_path: Path) -> None:
-    configuration(tmp_path, office(tmp_path, "github", "slack"))
-    done = command(tmp_path, "sync --config upstream.yaml")
-    assert done == Run(0, f"{tmp_path}/servers: 7 files written, 0 unchanged, 0 removed\n", "")
-    program = "from servers.github import list_issues; import servers.slack; print(list_issues.__doc__)"
-    imported = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert (imported.returncode, imported.stdout) == (0, "List the issues of a repository.\n"), imported.stderr
-
-
 def test_a_port_that_is_taken_is_told_and_the_token_stays(tmp_path: Path) -> None:
     """Whoever serves on that port goes on with the token that hosts find in the file."""
     configuration(tmp_path, {})

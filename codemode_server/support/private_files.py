@@ -49,8 +49,8 @@ def private_folder(path: Path, setting: str = "", *, is_readable: bool = False) 
         path.mkdir(parents=True, exist_ok=True)
         return path
     try:
-        real = path.resolve()
-        real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        real = Path(os.path.realpath(path))
+        _make_parents(real)
         _make(real)
         _check_own_folder(real, _OTHERS_WRITE if is_readable else _OTHERS)
     except NotPrivate as error:
@@ -149,6 +149,13 @@ def others_may_read(path: Path) -> bool:
         return bool(real.stat().st_mode & 0o4) and all(it.stat().st_mode & 0o1 for it in real.parents)
     except OSError:
         return False
+
+
+def _make_parents(folder: Path) -> None:
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(20, "Not a directory", str(folder.parent)) from None
 
 
 def _make(folder: Path) -> None:

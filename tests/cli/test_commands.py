@@ -111,7 +111,6 @@ def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path)
         "    no licence found\n"
         "\n"
         "workspace: 0.0 of 256 MiB\n"
-        "search: lexical, by words\n"
         f"{done.stdout.splitlines()[-1]}\n",
         "",
     )

@@ -18,7 +18,6 @@ from codemode_server.secrets.store import (
     is_reference_name,
     notify,
     remedy,
-    stamp_file,
 )
 from codemode_server.startup.stores import state_folder
 from codemode_server.support.text import escaped
@@ -136,6 +135,6 @@ def _entered(name: str) -> str:
 
 def _tell_products() -> None:
     try:
-        notify(stamp_file())
+        notify()
     except (OSError, CodemodeError) as error:
         raise CodemodeError(f"that is done, but running products do not notice it until a restart: {error}") from None

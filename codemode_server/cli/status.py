@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 import anyio
@@ -20,10 +19,8 @@ from codemode_server.cli.product import inspected
 from codemode_server.cli.terminal import HOW_TO_ADD, configuration, show, table
 from codemode_server.config import LoadedSettings
 from codemode_server.config.problems import no_server
-from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.features import provided
-from codemode_server.secrets.store import notify, retry_file
 from codemode_server.support.text import one_line
 from codemode_server.support.tokens import estimate_tokens
 
@@ -36,9 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     loaded = configuration(parsed)
-    if not loaded.has_failed_command and any(it.kind == "command" for it in loaded.references):
-        with suppress(OSError, CodemodeError):  # then products in which one failed go on without it
-            notify(retry_file())
     text, is_as_configured = anyio.run(report, loaded, parsed.wait)
     show(text)
     return 0 if is_as_configured else 1

@@ -50,11 +50,6 @@ class Reading:
     _excused: list[checking.KeyPath] = field(default_factory=list)
     _resolver: References = field(default_factory=Unresolved)
 
-    @property
-    def has_failed_command(self) -> bool:
-        """True if a `${command:…}` gave no value."""
-        return isinstance(self._resolver, Resolver) and self._resolver.has_failed_command
-
     def settings(self, tree: Node) -> Settings:
         if self.new_resolver is not None:
             used = Unresolved()  # by servers that are on

@@ -57,8 +57,6 @@ class LoadedSettings:
     dotenv: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     references: Mapping[Reference, frozenset[str]] = field(default_factory=dict)
     """See `Reading.references`."""
-    has_failed_command: bool = field(default=False, compare=False)
-    """True if a `${command:…}` gave no value; another try may succeed."""
     stamp: Stamp = field(default=(), repr=False, compare=False)
 
     @property
@@ -225,7 +223,6 @@ def _loaded(
         as_written=tree,
         dotenv=dotenv,
         references={reference: frozenset(servers) for reference, servers in reading.references.items()},
-        has_failed_command=reading.has_failed_command,
         stamp=stamp,
     )
 

@@ -97,7 +97,6 @@ class Secrets:
             self._add_arguments(words_of(server.headers_command))
         if server.oauth is not None:
             self.add_named("oauth.client_secret", server.oauth.client_secret)
-            self.add_named("oauth.private_key", server.oauth.private_key)
         if server.url is not None:
             self.add_address(server.url)
 

@@ -12,9 +12,8 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.config.loading import LoadedSettings, load_place, stamp_of_place
-from codemode_server.config.places import ConfigFile, Stamp, stamp_of
+from codemode_server.config.places import ConfigFile, Stamp
 from codemode_server.domain.errors import SettingsError
-from codemode_server.secrets.store import retry_file
 
 _log = logging.getLogger(__name__)
 
@@ -26,23 +25,19 @@ async def changes(
     since: LoadedSettings | SettingsError | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[LoadedSettings | SettingsError]:
-    """The settings each time they have changed, also since a failed command works now; an error, once, where the file
-    can't be used as it now is. `since` is what the last reading gave: a change between it and here is then not missed.
-    An edit that breaks the entry of a server is an error too, so that a typo stops nothing that works."""
+    """The settings each time they have changed; an error, once, where the file can't be used as it now is. `since` is
+    what the last reading gave: a change between it and here is then not missed. An edit that breaks the entry of a
+    server is an error too, so that a typo stops nothing that works."""
     last = since
     in_force = since if isinstance(since, LoadedSettings) else None
     seen = in_force.stamp if in_force is not None else () if since is not None else stamp_of_place(place)
     pending: Stamp | None = None
-    retried = stamp_of(retry_file())
     while True:
         await anyio.sleep(interval_s)
-        now, retried_now = await anyio.to_thread.run_sync(lambda: (stamp_of_place(place), stamp_of(retry_file())))
-        # A command may work now, so reading the same file again may give another result.
-        may_improve = isinstance(last, SettingsError) or (last is not None and last.has_failed_command)
-        is_retry, retried = retried_now != retried and may_improve, retried_now
-        if now == seen and not is_retry:
+        now = await anyio.to_thread.run_sync(stamp_of_place, place)
+        if now == seen:
             pending = None
-        elif now != pending and not is_retry:
+        elif now != pending:
             pending = now
         else:
             seen, pending = now, None

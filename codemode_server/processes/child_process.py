@@ -210,17 +210,23 @@ async def run(command: Sequence[str], *, env: Mapping[str, str], seconds: float)
 
 
 def start_blocking(
-    command: Sequence[str], *, env: Mapping[str, str], stdout: int = PIPE, stderr: int = PIPE
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path = Path("/"),
+    stdin: int = PIPE,
+    stdout: int = PIPE,
+    stderr: int = PIPE,
 ) -> subprocess.Popen[bytes]:
     """Start a process in a group of its own for code that blocks; the caller kills it and waits for it. Raises
     `OSError` if it can't be started."""
     process = subprocess.Popen(  # noqa: S603 - the caller's own program
         command,
-        stdin=PIPE,
+        stdin=stdin,
         stdout=stdout,
         stderr=stderr,
         env=_environment(env),
-        cwd="/",
+        cwd=cwd,
         bufsize=0,
         start_new_session=True,
     )

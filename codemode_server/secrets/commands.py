@@ -2,66 +2,74 @@
 
 Its standard output is the secret, so it is in no message. The end of its standard error is, without what it also
 printed to standard output. The command has our environment, no input and no terminal, and a group of its own; what it
-leaves running in that group is ended, so that a process that holds a pipe open delays nobody. If we are killed
-meanwhile, the reaper ends the group.
+leaves running in that group is ended, so that a process that holds a pipe open delays nobody.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL
 
-import anyio
-from anyio.abc import ByteReceiveStream
-
 from codemode_server.domain.errors import SecretUnavailable
-from codemode_server.processes.child_process import ChildProcess, OutputTail
-from codemode_server.processes.orphan_reaper import Reaper
+from codemode_server.processes.child_process import kill_group, start_blocking
 
 COMMAND_S = 10.0
 MAX_OUTPUT_BYTES = 64 * 2**10
 _MAX_ERROR_BYTES = 4 * 2**10
 _SHOWN_CHARACTERS = 300
 _DRAIN_S = 0.5
-"""How long to read on after the command has exited, if another process holds its pipes."""
-_GRACE_S = 0.2
-_POLL_S = 0.01
+"""How long to read on after the command has ended."""
 
 
-async def output_of(command: str, *, env: Mapping[str, str], cwd: Path, seconds: float = COMMAND_S) -> str:
-    """Output of the command, without white space around it. Raises `SecretUnavailable`: it could not be started,
-    failed, took too long, or printed nothing, too much or no text."""
+def output_of(command: str, *, env: Mapping[str, str], cwd: Path, seconds: float = COMMAND_S) -> str:
+    """Output of the command, without white space around it. Blocks. Raises `SecretUnavailable`: it could not be
+    started, failed, took too long, or printed nothing, too much or no text."""
     words = words_of(command)
-    shown, reaper = repr(words[0]), Reaper()
-    reaper.start()
-    try:
-        child = await ChildProcess.start(words, env=env, cwd=cwd, stdin=DEVNULL)
-    except (OSError, ValueError) as error:
-        await reaper.aclose()
-        reason = getattr(error, "strerror", None) or "it is no valid command"
-        raise SecretUnavailable(f"the command {shown} can't be started: {reason}") from None
-    output, errors = OutputTail(), OutputTail()
-    try:
-        reaper.watch(child.pid)
-        with anyio.move_on_after(seconds) as in_time:
-            await _read_until_exit(child, output, errors)
-    finally:
-        with anyio.CancelScope(shield=True):
-            if await child.end_group(_GRACE_S):
-                reaper.forget(child.pid)
-            await reaper.aclose()
-    if output.is_cut:
+    shown = repr(words[0])
+    with tempfile.TemporaryFile() as said:
+        try:
+            process = start_blocking(words, env=env, cwd=cwd, stdin=DEVNULL, stderr=said.fileno())
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "it is no valid command"
+            raise SecretUnavailable(f"the command {shown} can't be started: {reason}") from None
+        output = bytearray()
+        reading = threading.Thread(target=_read, args=(process, output), daemon=True, name="secret")
+        reading.start()
+        is_late = False
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            is_late = True
+        finally:
+            kill_group(process)  # then nothing holds the pipe open
+            code = process.wait()
+            reading.join(_DRAIN_S)
+        said.seek(max(0, said.seek(0, os.SEEK_END) - _MAX_ERROR_BYTES))
+        errors = said.read().decode("utf-8", "replace").strip()
+    if len(output) > MAX_OUTPUT_BYTES:
         raise SecretUnavailable(f"the command {shown} printed more than {MAX_OUTPUT_BYTES // 2**10} KiB")
-    if in_time.cancelled_caught:
+    if is_late:
         raise SecretUnavailable(f"the command {shown} did not end within {seconds:g} s{_said(errors, output)}")
-    if child.returncode:
-        raise SecretUnavailable(f"the command {shown} ended with code {child.returncode}{_said(errors, output)}")
-    return _text(bytes(output.data), shown, errors)
+    if code:
+        raise SecretUnavailable(f"the command {shown} ended with code {code}{_said(errors, output)}")
+    return _text(bytes(output), shown, errors)
+
+
+def _read(process: subprocess.Popen[bytes], output: bytearray) -> None:
+    """Read the output up to its bound, and close it: a command that prints more gets an error."""
+    assert process.stdout is not None  # noqa: S101 - it was started with it
+    with process.stdout as stdout:
+        while len(output) <= MAX_OUTPUT_BYTES and (piece := stdout.read(MAX_OUTPUT_BYTES)):
+            output += piece
 
 
 def words_of(command: str) -> list[str]:
@@ -85,43 +93,22 @@ def _words_on_windows(command: str) -> list[str]:
     return [word.replace('"', "") for word in re.findall(r'(?:[^\s"]|"[^"]*")+', command)]
 
 
-async def _read_until_exit(child: ChildProcess, output: OutputTail, errors: OutputTail) -> None:
-    ended: list[OutputTail] = []
-
-    async def read(stream: ByteReceiveStream, into: OutputTail, max_bytes: int) -> None:
-        async for chunk in stream:
-            into.add(chunk, max_bytes)
-            if output.is_cut:
-                readers.cancel_scope.cancel()
-        ended.append(into)
-
-    async with anyio.create_task_group() as readers:
-        readers.start_soon(read, child.stdout, output, MAX_OUTPUT_BYTES)
-        readers.start_soon(read, child.stderr, errors, _MAX_ERROR_BYTES)
-        while child.returncode is None:  # noqa: ASYNC110 - `wait` also waits for pipes that others hold
-            await anyio.sleep(_POLL_S)
-        with anyio.move_on_after(_DRAIN_S):
-            while len(ended) < 2:  # noqa: ASYNC110 - as above
-                await anyio.sleep(_POLL_S)
-        readers.cancel_scope.cancel()
-
-
-def _text(output: bytes, shown: str, errors: OutputTail) -> str:
+def _text(output: bytes, shown: str, errors: str) -> str:
     try:
         text = output.decode().strip()
     except UnicodeDecodeError:
         raise SecretUnavailable(f"the command {shown} printed something that is not UTF-8") from None
     if not text:
-        raise SecretUnavailable(f"the command {shown} printed nothing{_said(errors, OutputTail())}")
+        raise SecretUnavailable(f"the command {shown} printed nothing{_said(errors, bytearray())}")
     if "\0" in text:
         raise SecretUnavailable(f"the command {shown} printed a NUL character")
     return text
 
 
-def _said(errors: OutputTail, output: OutputTail) -> str:
+def _said(said: str, output: bytearray) -> str:
     """The end of standard error, for a message, without anything that was printed as the secret."""
-    said = errors.text
-    for word in sorted({word for word in output.text.split() if len(word) >= 4}, key=len, reverse=True):
+    printed = output.decode("utf-8", "replace")
+    for word in sorted({word for word in printed.split() if len(word) >= 4}, key=len, reverse=True):
         said = said.replace(word, "***")
     said = re.sub(r"\s+", " ", said)
     return f": {said[-_SHOWN_CHARACTERS:]}" if said else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -81,11 +80,6 @@ class Resolver:
             raise value
         return value
 
-    @property
-    def has_failed_command(self) -> bool:
-        """True if a command gave no value; another try may succeed."""
-        return any(it.kind == "command" and isinstance(of, SecretUnavailable) for it, of in self._known.items())
-
     def _read(self, references: Iterable[Reference]) -> None:
         from codemode_server.secrets.keyring_store import open_store
 
@@ -100,13 +94,10 @@ class Resolver:
             self._known[reference] = SecretUnavailable(missing) if value is None else value
 
     def _run(self, reference: Reference) -> str | SecretUnavailable:
-        import anyio
-
-        run = partial(output_of, reference.text, env=self._environ, cwd=self._base_dir)
         try:
-            return anyio.run(run)
+            return output_of(reference.text, env=self._environ, cwd=self._base_dir)
         except SecretUnavailable as error:
-            return SecretUnavailable(f"{error}; mend that, then run: codemode-server status")
+            return SecretUnavailable(f"{error}; mend that, then save the configuration file again")
 
 
 References = Resolver | Unresolved

@@ -47,12 +47,8 @@ def stamp_file() -> Path:
     return data_folder() / "secrets.changed"
 
 
-def retry_file() -> Path:
-    """The file that is replaced when the person has run the commands of a configuration by `status`."""
-    return data_folder() / "secrets.retry"
-
-
-def notify(file: Path) -> None:
-    """Have running products read their configuration again. Raises `OSError`, `NotPrivate`: it can't be written."""
+def notify() -> None:
+    """Have running products read their configuration again. Raises `OSError`, `NotPrivate`: that can't be written."""
+    file = stamp_file()
     private_folder(file.parent, "$XDG_DATA_HOME", is_readable=True)
     replace_private(file, b"")

@@ -11,8 +11,6 @@ const issuer = `http://127.0.0.1:${port}`
 const known = resources.split(',')
 const control = { ttl: 3600, delay_ms: 0, delay_after: false, lying_issuer: '' }
 const grants = {}
-const key = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-const key_pem = key.privateKey.export({ type: 'pkcs8', format: 'pem' })
 const registered = []
 // The host of this document is the only one that is faked: the address has to be https.
 const document_url = 'https://clients.example/codemode-server.json'
@@ -29,7 +27,6 @@ const provider = new Provider(issuer, {
   clients: [
     { client_id: 'protected-server', client_secret: 'introspection-secret', redirect_uris: [], response_types: [], grant_types: [] },
     { client_id: 'machine', client_secret: 'machine-secret-123', redirect_uris: [], response_types: [], grant_types: ['client_credentials'], token_endpoint_auth_method: 'client_secret_basic' },
-    { client_id: 'signing-machine', redirect_uris: [], response_types: [], grant_types: ['client_credentials'], token_endpoint_auth_method: 'private_key_jwt', token_endpoint_auth_signing_alg: 'ES256', jwks: { keys: [key.publicKey.export({ format: 'jwk' })] } },
     { client_id: 'by-hand', token_endpoint_auth_method: 'none', application_type: 'native', redirect_uris: ['http://127.0.0.1/callback'], grant_types: ['authorization_code', 'refresh_token'] },
   ],
   scopes: ['openid', 'offline_access', 'read', 'write'],
@@ -65,7 +62,7 @@ async function controlled(request, response) {
   for await (const piece of request) body += piece
   if (body) Object.assign(control, JSON.parse(body))
   response.setHeader('content-type', 'application/json')
-  response.end(JSON.stringify({ grants, registered, key_pem }))
+  response.end(JSON.stringify({ grants, registered }))
 }
 
 http.createServer(async (request, response) => {

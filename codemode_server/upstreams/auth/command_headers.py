@@ -14,9 +14,11 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.commands import output_of, words_of
@@ -81,7 +83,8 @@ class CommandHeaders:
     async def _run(self) -> Headers:
         # Claude Code's names, so that programs written for it work.
         names = {"CLAUDE_CODE_MCP_SERVER_NAME": self._server, "CLAUDE_CODE_MCP_SERVER_URL": self._url}
-        output = await output_of(self._command, env={**os.environ, **names}, cwd=Path.home())
+        run = partial(output_of, self._command, env={**os.environ, **names}, cwd=Path.home())
+        output = await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
         headers = _parsed(output, words_of(self._command)[0])
         self._mask(frozenset(secret for value in headers.values() for secret in _secrets_in(value)))
         self._headers = headers

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx2
-from jwt import PyJWTError
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
-from mcp.client.auth.extensions.client_credentials import (
-    ClientCredentialsOAuthProvider,
-    PrivateKeyJWTOAuthProvider,
-    SignedJWTParameters,
-)
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.auth.utils import issuers_match, union_scopes
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
@@ -193,10 +188,6 @@ class _SecretProvider(ChoosesIssuer, ClientCredentialsOAuthProvider):
     """mcp's provider, with our choice of the issuer."""
 
 
-class _KeyProvider(ChoosesIssuer, PrivateKeyJWTOAuthProvider):
-    """The same for a client with a key."""
-
-
 async def get_token(url: str, transport: str, settings: OAuthSettings) -> SignIn:
     """A new token; without scopes in the settings, for those that the server names. Raises `SignInRefused`,
     `AuthorizationUnavailable`: as `flow.run` does."""
@@ -209,30 +200,9 @@ async def get_token(url: str, transport: str, settings: OAuthSettings) -> SignIn
 
 
 def _provider(url: str, settings: OAuthSettings) -> ChoosesIssuer:
-    client_id, scope = settings.client_id or "", " ".join(settings.scopes) or None
-    if settings.private_key is not None:
-        signed = SignedJWTParameters(
-            issuer=client_id,
-            subject=client_id,
-            signing_key=settings.private_key,
-            signing_algorithm=settings.private_key_algorithm,
-        )
-        sign = _explained(signed.create_assertion_provider())
-        return _KeyProvider(url, MemoryStorage(), client_id, sign, scope, settings.issuer)
     secret, method = settings.client_secret or "", settings.token_endpoint_auth_method
-    return _SecretProvider(url, MemoryStorage(), client_id, secret, method, scope, settings.issuer)
-
-
-def _explained(sign: Callable[[str], Awaitable[str]]) -> Callable[[str], Awaitable[str]]:
-    """Replaces errors of libraries about a key, which could hold parts of it."""
-
-    async def explained(audience: str) -> str:
-        try:
-            return await sign(audience)
-        except (ValueError, TypeError, PyJWTError):
-            raise SignInRefused("`private_key` is no key in PEM for `private_key_algorithm`") from None
-
-    return explained
+    scope = " ".join(settings.scopes) or None
+    return _SecretProvider(url, MemoryStorage(), settings.client_id or "", secret, method, scope, settings.issuer)
 
 
 async def sign_in(url: str, transport: str, settings: OAuthSettings, scopes: Sequence[str], show: Show) -> SignIn:

@@ -25,11 +25,6 @@ class OAuthSettings(Section):
     """Its secret, if it has one; write a reference such as `${NAME}`."""
     token_endpoint_auth_method: Literal["client_secret_basic", "client_secret_post"] = "client_secret_post"  # noqa: S105
     """How the secret is sent: in the body or as basic authentication."""
-    private_key: str | None = Field(default=None, repr=False, min_length=1, max_length=20_000)
-    """With `client_credentials`, in place of a secret: a key in PEM with which it signs (private_key_jwt); write
-    a reference."""
-    private_key_algorithm: Literal["RS256", "PS256", "ES256", "EdDSA"] = "RS256"
-    """How it signs."""
     scopes: tuple[str, ...] = ()
     """Scopes to ask for; default: those that the server names."""
     redirect_uri: str | None = Field(default=None, max_length=2_000)
@@ -77,13 +72,9 @@ class OAuthSettings(Section):
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
         if self.grant == "client_credentials":
-            for name in ("client_id", "issuer"):
+            for name in ("client_id", "client_secret", "issuer"):
                 if getattr(self, name) is None:
                     raise ProblemWithin("is required with `grant: client_credentials`", name)
-            if (self.client_secret is None) == (self.private_key is None):
-                raise ValueError("`grant: client_credentials` needs either `client_secret` or `private_key`")
-        elif self.private_key is not None:
-            raise ProblemWithin("needs `grant: client_credentials`", "private_key")
         elif self.client_secret is not None and self.client_id is None:
             raise ProblemWithin("has no meaning without `client_id`", "client_secret")
         return self

@@ -1,7 +1,6 @@
 // A real authorization server on loopback: oidc-provider with registration, revocation, introspection and rotation.
 // node authorization_server.mjs PACKAGES PORT RESOURCES: the folder of its packages, and the resources, separated by commas.
 // GET /control counts the requests for tokens by grant; POST /control sets `ttl`, `delay_ms`, `lying_issuer`.
-import { generateKeyPairSync } from 'node:crypto'
 import http from 'node:http'
 import { pathToFileURL } from 'node:url'
 

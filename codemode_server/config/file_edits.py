@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from codemode_server.config import json_edits, yaml_edits
-from codemode_server.config.document import parse, plain_data
+from codemode_server.config.document import MAX_DEPTH, parse, plain_data
 from codemode_server.config.problems import Problems
 from codemode_server.domain.errors import CodemodeError, SettingsError
 
@@ -20,6 +20,9 @@ Syntax: TypeAlias = Literal["json", "toml", "yaml"]
 KeyPath: TypeAlias = tuple[str, ...]
 _BOM = "\ufeff"
 _FIRST_OF_TOML = re.compile(r"""(?:\s|#[^\n]*)*+(?:\[\[?[^\[\]\n]+\]\]?\s*(?:#[^\n]*)?(?:\n|$)|[\w."'-]+[ \t]*=)""")
+_KEY_PART = r"""(?>[\w-]+|"[^"\n]*"|'[^'\n]*')"""
+_DEEP_KEY = re.compile(rf"(?<![\w.-]){_KEY_PART}(?>[ \t]*\.[ \t]*{_KEY_PART}){{{MAX_DEPTH}}}")
+"""A key of more parts than this; `tomllib` takes time and memory that grow with the square of the parts."""
 
 
 class NotEditable(CodemodeError):
@@ -127,6 +130,8 @@ def _read_json(text: str) -> dict[str, Any]:
 
 
 def _read_toml(text: str) -> dict[str, Any]:
+    if _DEEP_KEY.search(text):
+        raise NotEditable("it is nested too deeply")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

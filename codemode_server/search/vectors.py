@@ -32,7 +32,7 @@ class NearWords:
             vectors = np.concatenate([before.vectors, vectors])
         row_of |= {word: row for row, word in enumerate(new, len(row_of))}
         self._table = table
-        self.words = tuple(word for word in words if word in row_of)
+        self.words: tuple[str, ...] = tuple(word for word in words if word in row_of)
         self._stems = [stem(word) for word in self.words]
         self.vectors: Vectors = vectors[[row_of[word] for word in self.words]]
         self.of = lru_cache(_MAX_CACHED)(self._of)

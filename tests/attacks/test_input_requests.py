@@ -152,15 +152,15 @@ async def test_a_user_who_takes_long_costs_the_program_no_time_and_one_who_never
     tmp_path: Path, host_era: str, era: str
 ) -> None:
     class Slow(Person):
-        seconds = 1.2
+        seconds = 2.5
 
         async def elicit(self, context: Any, params: Any) -> Any:
             await anyio.sleep(self.seconds)
             return await super().elicit(context, params)
 
     person = Slow(content={"city": "Oslo"})
-    limits = {"wall_seconds": 1, "upstream_seconds": 1, "input_seconds": 2}
-    path = configuration(tmp_path, asking(tmp_path, era, timeout=1), limits=limits)
+    limits = {"wall_seconds": 2, "upstream_seconds": 2, "input_seconds": 4}
+    path = configuration(tmp_path, asking(tmp_path, era, timeout=2), limits=limits)
     async with in_memory(path, mode=host_era, **person.callbacks) as host:
         assert (await ask(host, ASK_CITY)).value[0]["action"] == "accept"
         if host_era == "legacy":  # a host of 2026-07-28 that does not come back has its program ended

@@ -104,11 +104,11 @@ created = asyncio.ensure_future({create("one")})
 listed = [await list_issues(repo=str(number)) for number in range(3)]
 [len(listed), (await created)["number"]]
 """
-    limits = {"upstream_seconds": 2, "wall_seconds": 2}
+    limits = {"upstream_seconds": 4, "wall_seconds": 4}
     async with product(tmp_path, limits=limits) as app, connected(app) as it, it.host.running(code) as answers:
         question = await it.question()
         await it.host.until(lambda: len(it.host.reached("list_issues")) == 3)
-        await anyio.sleep(2.5)  # longer than either
+        await anyio.sleep(4.5)  # longer than either
         await it.answer(question)
         await it.host.until(lambda: bool(answers))
         assert answers[0].value == [3, 1]

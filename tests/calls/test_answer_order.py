@@ -62,10 +62,10 @@ async def test_a_call_that_several_runs_made_has_the_place_of_the_first() -> Non
 
 
 async def test_a_call_that_is_made_no_more_is_waited_for_once() -> None:
-    order = AnswerOrder([record("gone", 1, 2), record("gone too", 1, 3), record("a", 4, 5)])
+    gone = [record(f"gone {number}", 1, 2 + number / 50) for number in range(50)]
     began = anyio.current_time()
-    assert await arrived(order, "a") == ["a"]
-    assert 0.9 * MIN_PATIENCE_SECONDS < anyio.current_time() - began < 2 * MIN_PATIENCE_SECONDS
+    assert await arrived(AnswerOrder([*gone, record("a", 4, 5)]), "a") == ["a"]
+    assert 0.9 * MIN_PATIENCE_SECONDS < anyio.current_time() - began < 10 * MIN_PATIENCE_SECONDS
 
 
 async def test_the_program_may_take_as_long_as_it_took() -> None:

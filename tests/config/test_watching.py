@@ -43,7 +43,7 @@ async def watching(
 
 
 async def _next(news: News) -> LoadedSettings | SettingsError:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         return await news.receive()
 
 

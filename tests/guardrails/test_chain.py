@@ -125,7 +125,7 @@ class TestOneThatHangs:
             may_end.wait()
             return Pass()
 
-        probe = GuardrailProbe(Scripted(hang), timeout_s=0.3)
+        probe = GuardrailProbe(Scripted(hang), timeout_s=1.0)
         async with anyio.create_task_group() as tasks:
             for _ in range(3 * MAX_AT_ONCE):
                 tasks.start_soon(probe.call, CALL)

@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -20,7 +21,7 @@ from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox.backends.wasm import backend as backend_module
 from codemode_server.sandbox.backends.wasm import build, component
-from codemode_server.sandbox.contract import Ending, Limits, Program, SandboxBackend
+from codemode_server.sandbox.contract import Ending, Limits, Program, Reply, SandboxBackend
 from tests.processes import all_gone, is_gone
 from tests.sandbox.lab import RAW, Lab, Tools, pids_of, workers
 
@@ -113,10 +114,14 @@ async def test_clean_workers_are_kept_and_others_replaced(wasm: object) -> None:
 
 
 async def test_a_worker_killed_under_its_program_is_told(wasm: object) -> None:
+    class Kills(Tools):
+        async def call(self, *_: Any, **__: Any) -> Reply:
+            os.kill(pid, signal.SIGKILL)
+            return Reply(None)
+
     async with workers() as own:
         (pid,) = pids_of(own)
-        threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
-        outcome = await own.run(one_program("while True: pass"), Tools())
+        outcome = await own.run(one_program("from servers.github import echo\necho()\nwhile True: pass"), Kills())
         assert outcome.ending is Ending.DIED
         assert outcome.error is not None
         assert "exit status -9" in outcome.error.message

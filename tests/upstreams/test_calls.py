@@ -93,10 +93,10 @@ async def test_no_number_of_a_progress_report_ends_the_connection(
 
 @BOTH_ERAS
 async def test_each_progress_report_extends_the_timeout(kit: Kit, protocol: str) -> None:
-    async with kit.pool({"s": kit.modern(protocol=protocol, timeout=1)}) as pool:
-        assert (await pool.call_tool("s", "work", {"steps": 6, "seconds": 0.3})).value == "worked"
+    async with kit.pool({"s": kit.modern(protocol=protocol, timeout=2)}) as pool:
+        assert (await pool.call_tool("s", "work", {"steps": 6, "seconds": 0.5})).value == "worked"
         with pytest.raises(CallTimedOut, match=r"servers\.s\.timeout"):  # control: as long, without a report
-            await pool.call_tool("s", "work", {"steps": 1, "seconds": 1.8})
+            await pool.call_tool("s", "work", {"steps": 1, "seconds": 3.0})
 
 
 @BOTH_ERAS

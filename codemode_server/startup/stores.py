@@ -43,7 +43,7 @@ class Stores:
         cipher = JournalCipher(folder)
         self.journal = SqliteJournal(self.thread, cipher, self.ownership, execution_bytes=_execution_bytes(settings))
         self.approvals = SqliteApprovals(self.thread, cipher)
-        self.sources = SqliteSources(self.database, self.thread, self.ownership)
+        self.sources = SqliteSources(self.database, self.thread)
         self.token_cipher = TokenCipher(folder)
         self.audit = SqliteAudit(self.thread)
         texts = ServerTexts(self.token_cipher, *(partial(it, config) for it in provided("is_protected")))

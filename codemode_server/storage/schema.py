@@ -61,10 +61,6 @@ CREATE TABLE flow_sources (
     principal TEXT NOT NULL, holder TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL, title TEXT NOT NULL,
     labels TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (principal, holder, server, tool)
 ) WITHOUT ROWID;
-CREATE TABLE flow_programs (
-    execution_id TEXT PRIMARY KEY, principal TEXT NOT NULL, holder TEXT NOT NULL, began_at REAL NOT NULL,
-    run TEXT NOT NULL
-) WITHOUT ROWID;
 CREATE TABLE tool_definitions (
     principal TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL, digest TEXT NOT NULL, former TEXT NOT NULL,
     seen_at REAL NOT NULL, accepted_at REAL, description_mark TEXT NOT NULL, schema_mark TEXT NOT NULL,

@@ -35,6 +35,7 @@ class DirectCallRuns:
         """Call the tool; the result as the upstream sent it is in `execution.direct_call`, and its value, as a program
         would get it, in the outcome. Raises `LimitExceeded` if a limit ended the call; `ExecutionError`,
         `JournalUnavailable` as for the calls of programs."""
+        await execution.wait_recorded()
         execution.phase = Phase.RUNNING
         execution.begun.set()
         call, limits = execution.direct_call, execution.limits

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from asyncio import Task, shield
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -112,6 +113,8 @@ class Execution:
     own: dict[type, Any] = field(default_factory=dict)
     is_recorded: bool = False
     """True if the journal was asked to record its start."""
+    recording: Task[None] | None = None
+    """Ends once the start is recorded; None if the journal has it from an earlier run."""
     status: ExecutionStatus = ExecutionStatus.QUEUED
     phase: Phase = Phase.ACCEPTED
     queue: QueuePlace = field(default_factory=lambda: QueuePlace(1, 1, 0))
@@ -174,6 +177,11 @@ class Execution:
             self.changed = self.pending_input.changed
         self.is_dry_run = self.calls.captured is not None
         self.is_replay = self.calls.resumed is not None and self.calls.resumed.is_closed
+
+    async def wait_recorded(self) -> None:
+        """Return once its start is recorded. Raises as `SqliteJournal.begin_execution`: then it must not run."""
+        if self.recording is not None:
+            await shield(self.recording)
 
     @property
     def pending_input(self) -> PendingInput | None:

@@ -56,6 +56,7 @@ class ProgramRuns:
         execution.phase = Phase.RUNNING
         execution.calls.doubted_keys = checked.doubted_keys
         host_api = ProgramHostApi(execution, self.services, self.layers)
+        await execution.wait_recorded()
         try:
             async with AsyncExitStack() as stack:
                 await self.layers.around_run(execution, stack)

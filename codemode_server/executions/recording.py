@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
+from asyncio import create_task
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from codemode_server.calls.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, AuditEvent, AuditEventKind
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.execution import Execution
 from codemode_server.sandbox.contract import ProgramError
@@ -27,8 +30,8 @@ class ExecutionRecorder:
     audit: SqliteAudit
     config: LiveConfig
 
-    async def begin(self, execution: Execution) -> None:
-        """Record the start; raises `JournalUnavailable` if that fails, and then the program must not run."""
+    def begin(self, execution: Execution) -> None:
+        """Have the start recorded; `execution.wait_recorded` waits for that, and only then may the program run."""
         execution.is_recorded = True
         redactor = execution.context.redactor
         if not execution.direct_call:
@@ -43,7 +46,7 @@ class ExecutionRecorder:
             return
         # Without what repeats it, a replay can't be resumed: then it would send what it has not sent.
         repeat = None if execution.direct_call or execution.is_replay else execution.repeat
-        await self.journal.begin_execution(execution.record(), repeat=repeat)
+        execution.recording = create_task(self.journal.begin_execution(execution.record(), repeat=repeat))
 
     async def end(self, execution: Execution) -> None:
         """Record the end; raises `JournalUnavailable` if that fails."""
@@ -52,6 +55,8 @@ class ExecutionRecorder:
             error = "cancelled"
         execution.recorded_error = error
         if execution.is_recorded:
+            with suppress(CodemodeError):  # the runner has raised it
+                await execution.wait_recorded()
             milliseconds, status = execution.milliseconds, execution.status
             ended = AuditEventKind.EXECUTION_ENDED
             self._append(ended, execution, status=status.value, milliseconds=milliseconds, error=error)

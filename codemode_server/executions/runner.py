@@ -89,8 +89,9 @@ class ExecutionRunner:
                     try:
                         await self._catch_up(execution.owner)
                         blocked = await runs.prepare(execution)
-                        await self.recorder.begin(execution)
+                        self.recorder.begin(execution)  # the program is checked meanwhile
                         execution.outcome = blocked or await runs.run(execution)
+                        await execution.wait_recorded()
                         execution.status = _STATUS[execution.outcome.ending]
                         await store_outcome(execution, self.artifacts)
                     finally:

@@ -38,6 +38,7 @@ from codemode_server import __version__
 from codemode_server.domain.ids import JsonSchema
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import ToolDefinition
+from codemode_server.support.trace_provider import has_trace_provider
 from codemode_server.upstreams.answers import Answer, ConnectionEnded, RequestFailed
 from codemode_server.upstreams.repairs import Handshake, as_object, read_handshake
 from codemode_server.upstreams.server_requests import result_for
@@ -238,15 +239,19 @@ class Session:
                 headers |= mcp_param_headers(self._header_maps.get(name, {}), params.get("arguments") or {})
         return headers
 
-    def _start_span(self, method: str, params: dict[str, Any], request_id: int | str) -> trace.Span:
-        target = params.get("name")
-        span = _TRACER.start_span(
-            f"MCP send {method} {target}" if isinstance(target, str) else f"MCP send {method}",
-            kind=trace.SpanKind.CLIENT,
-            attributes={"mcp.method.name": method, "jsonrpc.request.id": str(request_id)},
-        )
+    def _start_span(self, method: str, params: dict[str, Any], request_id: int | str) -> trace.Span | None:
+        """None if nobody collects traces; the server then learns the host's trace, if there is one."""
+        span, context = None, None
+        if has_trace_provider():
+            target = params.get("name")
+            span = _TRACER.start_span(
+                f"MCP send {method} {target}" if isinstance(target, str) else f"MCP send {method}",
+                kind=trace.SpanKind.CLIENT,
+                attributes={"mcp.method.name": method, "jsonrpc.request.id": str(request_id)},
+            )
+            context = trace.set_span_in_context(span)
         carrier: dict[str, str] = {}
-        propagate.inject(carrier, trace.set_span_in_context(span))
+        propagate.inject(carrier, context)
         if carrier:
             params["_meta"] = {**params.get("_meta", {}), **carrier}
         return span

@@ -44,7 +44,7 @@ class Recorder:
     ended: list[ExecutionStatus] = field(default_factory=list)
     error: Exception | None = None
 
-    async def begin(self, execution: Execution) -> None: ...
+    def begin(self, execution: Execution) -> None: ...
 
     async def end(self, execution: Execution) -> None:
         if self.error is not None:

@@ -12,6 +12,7 @@ from codemode_server.calls.events import CallBegan, CallEnded, CallEvent
 from codemode_server.calls.targets import ToolTarget, title_of
 from codemode_server.config.live import LiveConfig
 from codemode_server.features.telemetry import spans
+from codemode_server.support.trace_provider import has_trace_provider
 
 
 class CallTracing:
@@ -24,7 +25,7 @@ class CallTracing:
 
     def __call__(self, event: CallEvent) -> None:
         match event:
-            case CallBegan() if self._config.sends_trace_context and spans.has_provider():
+            case CallBegan() if self._config.sends_trace_context and has_trace_provider():
                 self._begin(event)
             case CallEnded():
                 self._end(event)

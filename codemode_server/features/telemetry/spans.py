@@ -25,11 +25,6 @@ def tracer() -> Tracer:
     return _TRACER
 
 
-def has_provider() -> bool:
-    """False as long as no provider of traces is set: our spans would be made for nobody, and change no context."""
-    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
-
-
 def describe(span: Span, observation: str, **attributes: str | int | float | bool | None) -> None:
     """Sets attributes (`a__b` stands for `a.b`); skips None."""
     if not span.is_recording():

@@ -28,7 +28,6 @@ from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.preflight.preflight import Checked
-from codemode_server.executions.scheduling import QueuePlace
 from codemode_server.sandbox.contract import Ending, Limits, Outcome
 from codemode_server.support.change_signal import ChangeSignal
 
@@ -117,7 +116,6 @@ class Execution:
     """Ends once the start is recorded; None if the journal has it from an earlier run."""
     status: ExecutionStatus = ExecutionStatus.QUEUED
     phase: Phase = Phase.ACCEPTED
-    queue: QueuePlace = field(default_factory=lambda: QueuePlace(1, 1, 0))
     begun: anyio.Event = field(default_factory=anyio.Event)
     """Set when a sandbox begins to run it."""
     workspace: Path | None = None
@@ -188,8 +186,8 @@ class Execution:
         """Input requests of its upstreams, if they are sent as answers to the host's call."""
         return self.calls.host if isinstance(self.calls.host, PendingInput) else None
 
-    def wait_in_queue(self, place: QueuePlace) -> None:
-        self.phase, self.queue = Phase.QUEUED, place
+    def wait_in_queue(self) -> None:
+        self.phase = Phase.QUEUED
 
     def record(self) -> ExecutionRecord:
         return ExecutionRecord(

@@ -23,22 +23,11 @@ _ACTIVE_SECONDS = 900.0
 """A session that has run nothing for so long has no place reserved for it."""
 
 
-@dataclass(slots=True)
-class QueuePlace:
-    """The position of a waiting program."""
-
-    place: int
-    """1 for the next."""
-    waiting: int
-    running: int
-
-
 @dataclass(slots=True, eq=False)
 class _Waiting:
     owner: Owner
     limits: LimitSettings
     """Those at the time it came."""
-    on_place: Callable[[QueuePlace], None]
     is_running: bool = False
     """It left the queue and has a place."""
     started: anyio.Event = field(default_factory=anyio.Event)
@@ -73,17 +62,17 @@ class Turns:
         self,
         owner: Owner,
         limits: LimitSettings,
-        on_place: Callable[[QueuePlace], None],
+        on_wait: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[None]:
-        """A place, waited for at most `limits.queue_seconds`; `on_place` is called with each place in the queue. Raises
+        """A place, waited for at most `limits.queue_seconds`; `on_wait` is called if it has to wait. Raises
         `LimitExceeded` if there was none in time."""
-        waiting = _Waiting(owner, limits, on_place)
+        waiting = _Waiting(owner, limits)
         self._note_use(owner.session)
         self._queue.append(waiting)
         try:
             self._give_places()
             if not waiting.is_running:
-                self._report_places()
+                on_wait()
                 with anyio.move_on_after(limits.queue_seconds):
                     await waiting.started.wait()
             if not waiting.is_running:
@@ -131,7 +120,6 @@ class Turns:
             self._count(waiting.owner, 1)
             waiting.is_running = True
             waiting.started.set()
-            self._report_places()
 
     def _leave(self, waiting: _Waiting) -> None:
         if waiting.is_running:
@@ -140,9 +128,7 @@ class Turns:
             self._of_principals += Counter()
         else:
             self._queue.remove(waiting)
-        if self._queue:
-            self._report_places()
-            self._give_places()
+        self._give_places()
 
     def _may_start(self, waiting: _Waiting) -> bool:
         limits, session = waiting.limits, waiting.owner.session.session_id
@@ -160,7 +146,3 @@ class Turns:
 
     def _order(self) -> list[_Waiting]:
         return sorted(self._queue, key=lambda one: self._running[one.owner.session.session_id])
-
-    def _report_places(self) -> None:
-        for place, waiting in enumerate(self._order(), 1):
-            waiting.on_place(QueuePlace(place, len(self._queue), self._running.total()))

@@ -147,8 +147,7 @@ def progress_line(execution: Execution, sandbox: str, connecting: Sequence[str] 
                 f"waiting for servers to connect: {first_few(connecting, _MAX_SERVERS)}" if connecting else "starting"
             )
         case Phase.QUEUED:
-            queue = execution.queue
-            return f"waiting for its turn: {queue.place} of {queue.waiting} in the queue, {queue.running} running"
+            return "waiting for its turn"
         case Phase.PREPARING:
             return sandbox or "starting the sandbox"
         case Phase.CHECKING:

@@ -6,7 +6,6 @@ import pytest
 
 from codemode_server.calls.execution_calls import RunningCall
 from codemode_server.executions.execution import Execution, Phase
-from codemode_server.executions.scheduling import QueuePlace
 from codemode_server.mcp_server.waiting import Meter, progress_line
 from codemode_server.support.redaction import Redactor
 from codemode_server.upstreams.progress import CallProgress
@@ -17,7 +16,7 @@ COMPILED = "the sandbox is compiled (28 s)"
 
 def running(phase: Phase) -> Execution:
     made = execution([])
-    made.phase, made.queue = phase, QueuePlace(2, 3, 4)
+    made.phase = phase
     return made
 
 
@@ -25,7 +24,7 @@ def running(phase: Phase) -> Execution:
     ("phase", "line"),
     [
         (Phase.ACCEPTED, "starting"),
-        (Phase.QUEUED, "waiting for its turn: 2 of 3 in the queue, 4 running"),
+        (Phase.QUEUED, "waiting for its turn"),
         (Phase.PREPARING, COMPILED),
         (Phase.CHECKING, "checking the program"),
         (Phase.RUNNING, "starting a sandbox for the program"),

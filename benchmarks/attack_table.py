@@ -13,7 +13,7 @@ from typing import Any
 PROGRAM_SECONDS = 2.5
 """After which a program that would never end is ended; the upstreams go on for longer."""
 RAW = """
-import gc, json, sys, time
+import json, sys, time
 for module in list(sys.modules.values()):
     if getattr(module, "__name__", "").endswith("wit_world"):
         raw = module
@@ -29,8 +29,7 @@ def calls(arguments, number):
         raw.send('{"op":"call","id":%d,"server":"plain","tool":"attack","arguments":%s}' % (n, arguments))
     time.sleep(60)
 def finish(value):
-    name = next(o["id"] for o in gc.get_objects() if isinstance(o, dict) and o.get("op") == "done")
-    raw.send('{"op":"done","id":"%s","value":%s,"value_form":"json","error":null}' % (name, value))
+    raw.send('{"op":"done","value":%s,"value_form":"json","error":null}' % value)
     time.sleep(60)
 """
 """The channel beneath all that the guest offers, found by looking around, as a hostile program would."""

@@ -243,7 +243,7 @@ def _bare_worker(place: Path, runs: int = 60) -> float:
     }
     empty = struct.pack(">I", 0)
     prepare = empty + frames.encode(settings) + empty
-    program = frames.run_frame("bare", Program(ExecutionId("bare"), "1 + 1", limits))
+    program = frames.run_frame(Program(ExecutionId("bare"), "1 + 1", limits))
 
     def read() -> bytes:
         (size,) = struct.unpack(">I", stdout.read(4))

@@ -11,7 +11,6 @@ Large frames are parsed and written in a thread, one at a time.
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import replace
 
 import anyio
@@ -98,7 +97,6 @@ class Channel:
         self._limits: Limits = program.limits
         self._host_api = host_api
         self._signal = signal
-        self._run_id = secrets.token_hex(16)
         self._slots = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
         self._room = _ArgumentRoom(max(program.limits.call_bytes, _ROOM_BYTES))
         self._last_answer = anyio.Event()
@@ -152,7 +150,7 @@ class Channel:
         watch = quota.watch(tasks, self, holder) if quota is not None else None
         with self._timer:
             try:
-                await self._send(self._signal + frames.run_frame(self._run_id, self._program), self._last_answer)
+                await self._send(self._signal + frames.run_frame(self._program), self._last_answer)
                 if not self._signal:
                     self._begin()
                 await self._read_frames(tasks)
@@ -321,8 +319,6 @@ class Channel:
         self.exceed(f"the program printed more than {_size(most)}", "limits.output_bytes")
 
     async def _take_done(self, done: frames.Done) -> None:
-        if not secrets.compare_digest(done.id.encode(), self._run_id.encode()):
-            raise frames.ProtocolError("'done' with an id that is not the program's")
         most = self._limits.max_value_bytes
         if done.size > most and await run_sized(done.size > LARGE_BYTES, size_as_json, done.value) > most:
             self._exceed_limit("limits.value_bytes")

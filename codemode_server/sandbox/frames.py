@@ -2,7 +2,7 @@
 
 A frame (see `processes.stream_readers`) is UTF-8 JSON, an object with `op`.
 
-    host → guest   run {id, code, limits, modules, repeat}     modules: answers to `load` that it need not ask for
+    host → guest   run {code, limits, modules, repeat}         modules: answers to `load` that it need not ask for
                                                                repeat {key}: of its randomness
                    reply {id, ok: true, value, encoding}       encoding: json | blocks
                    reply {id, ok: false, kind, message}        kind: an error's code, e.g. unknown_tool
@@ -18,7 +18,7 @@ A frame (see `processes.stream_readers`) is UTF-8 JSON, an object with `op`.
                    line {line}                                 the program reached this line for the first time
                    exceeded {setting, line, value}             the guest saw a limit first, and ends; line may be null,
                                                                value says what a value is that is too large
-                   done {id, value, value_form, error, hint}   the last frame; id is the run's, not to be guessed
+                   done {value, value_form, error, hint}       the last frame
 
 Request ids are integers that grow. Unknown fields are ignored; an unknown op, a wrong type or a broken length is a
 `ProtocolError`, after which the sandbox is not to be trusted with anything.
@@ -228,7 +228,6 @@ class Raised(_Frame):
 
 class Done(_Frame):
     op: Literal["done"]
-    id: Name
     value: Any = None
     value_form: Literal["none", "json", "repr"]
     error: Raised | None = None
@@ -278,8 +277,8 @@ def _check_values(frame: dict[str, Any]) -> None:
         raise ProtocolError("a frame holds a number that is too large")
 
 
-def run_frame(run_id: str, program: Program) -> bytes:
-    """The first frame to a guest; `run_id` is a secret of this run."""
+def run_frame(program: Program) -> bytes:
+    """The first frame to a guest."""
     limits = program.limits
     passed_on = {
         "call_bytes": limits.call_bytes,
@@ -288,7 +287,7 @@ def run_frame(run_id: str, program: Program) -> bytes:
     }
     # A program could find its key in its interpreter's memory, but never the seed.
     key = hashlib.blake2b(program.repeat.seed, digest_size=32, person=b"codemode guest").hexdigest()
-    frame = {"op": "run", "id": run_id, "execution_id": program.execution_id, "code": program.code}
+    frame = {"op": "run", "execution_id": program.execution_id, "code": program.code}
     return encode({**frame, "limits": passed_on, "modules": program.modules, "repeat": {"key": key}})
 
 

@@ -14,7 +14,7 @@ from tests.processes import children
 HOSTILE = Path(__file__).parent / "servers" / "hostile.py"
 
 RAW = """
-import gc, json, sys
+import json, sys
 for module in list(sys.modules.values()):
     if getattr(module, "__name__", "").endswith("wit_world"):
         raw = module
@@ -23,8 +23,6 @@ def receive(): return json.loads(raw.receive(-1))
 def call(id, server, tool, **arguments):
     send(op="call", id=id, server=server, tool=tool, arguments=arguments)
     return receive()
-def run_id():
-    return next(o["id"] for o in gc.get_objects() if isinstance(o, dict) and o.get("op") == "done")
 """
 """The channel beneath all that the guest offers, found by looking around, as a hostile program would."""
 

@@ -48,7 +48,7 @@ def run(
     link.before_wait = flush
     sys.stdout, sys.stderr = stdout, stderr
     reserve = bytearray(_RESERVE_BYTES)
-    done: dict[str, Any] = {"op": "done", "id": frame["id"], "value": None, "value_form": "none", "error": None}
+    done: dict[str, Any] = {"op": "done", "value": None, "value_form": "none", "error": None}
     try:
         value = _Program(frame["code"], run_async).run(calls)
         if link.program_paths is not None:

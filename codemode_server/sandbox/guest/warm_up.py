@@ -41,7 +41,7 @@ def find(query: str, limit: int = ..., order: Literal["up", "down"] = ..., optio
 '''
 _LIMITS = {"call_bytes": 2**20, "calls_in_flight": 8, "value_bytes": 2**20}
 _REPEAT = {"key": "00" * 32}
-_FRAME = {"id": "", "execution_id": "", "code": _PROGRAM, "limits": _LIMITS, "repeat": _REPEAT}
+_FRAME = {"execution_id": "", "code": _PROGRAM, "limits": _LIMITS, "repeat": _REPEAT}
 
 
 class _Host:

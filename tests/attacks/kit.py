@@ -14,7 +14,7 @@ from tests.processes import children
 HOSTILE = Path(__file__).parent / "servers" / "hostile.py"
 
 RAW = """
-import json, sys
+import gc, json, sys
 for module in list(sys.modules.values()):
     if getattr(module, "__name__", "").endswith("wit_world"):
         raw = module

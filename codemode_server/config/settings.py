@@ -147,7 +147,7 @@ class StateSettings(Section):
 
     dir: str | None = None
     """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must
-    belong to you, and nobody else may be able to write to a folder above it. Default: the user's data folder."""
+    belong to you; leave it where nobody else may write. Default: the user's data folder."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
     """Detail of arguments and results in the audit and traces: everything, only types and sizes, or nothing."""
     kept_mb: Number = Field(default=256, ge=0, le=65_536)

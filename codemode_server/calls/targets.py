@@ -166,6 +166,7 @@ async def send(
                 revision=revision,
                 definition=tool.definition.digest,
                 form=tool.result_form,
+                needs_task=tool.definition.needs_task,
             )
         case ResourceTarget(server, found):
             return await upstreams.read_resource(server.raw_name, found.uri, progress=progress, revision=revision)

@@ -51,6 +51,8 @@ class ToolDefinition:
     effect: Effect = Effect.UNKNOWN
     is_closed_world: bool = False
     """True if it declares that it deals with nothing outside of its server (`openWorldHint: false`)."""
+    needs_task: bool = False
+    """True if it can only be called as a task (protocol 2025-11-25)."""
     digest: str = ""
     """Digest of all this as the upstream declared it, regardless of settings; see `definitions.canonical_text`."""
 

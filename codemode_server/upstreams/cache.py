@@ -12,7 +12,7 @@ from codemode_server.domain.resources import PromptArgument, PromptDefinition, R
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.upstreams.transports.registry import transport_of
 
-_FORMAT = 3
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)

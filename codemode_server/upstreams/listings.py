@@ -263,8 +263,6 @@ def _to_tool(
     raw: dict[str, Any], refuse_schema: Callable[[JsonSchema], str | None], problems: list[str]
 ) -> ToolDefinition:
     name = _name(raw)
-    if as_object(raw.get("execution")).get("taskSupport") == "required":  # of protocol 2025-11-25 alone
-        raise _Refused("it can only be called as a task, which is not supported")
     wanted = input_schema(next((raw[key] for key in _SCHEMA_KEYS if raw.get(key)), None))
     if isinstance(wanted, str):
         raise _Refused(f"its inputSchema has type {clean_line(repr(wanted), 40)}")
@@ -287,6 +285,7 @@ def _to_tool(
         input_schema=wanted,
         output_schema=output,
         effect=effect_of(annotations),
+        needs_task=as_object(raw.get("execution")).get("taskSupport") == "required",
         is_closed_world=as_flag(annotations.get("openWorldHint")) is False,
     )
     return replace(tool, digest=digest_of(canonical_text(tool)))

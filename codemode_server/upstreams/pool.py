@@ -60,14 +60,17 @@ class RoutedCalls:
         revision: int | None = None,
         definition: str = "",
         form: ResultForm = ANY_FORM,
+        needs_task: bool = False,
     ) -> Reply:
         """Call a tool, of whose results `form` is known. With `is_raw` the result is as the upstream sent it; an
-        `isError` in it is not raised."""
+        `isError` in it is not raised. `needs_task`: it can only be called as a task."""
         with self._using(server) as connection:
             lists, key = connection.block_lists, (tool, definition)
             form = replace(form, is_list=True) if key in lists else form
             read = raw_reply if is_raw else partial(to_reply, form=form, redactor=self._config.redactor)
             params: dict[str, Any] = {"name": tool, "arguments": arguments}
+            if needs_task:
+                params["task"] = {}
             reply = await connection.requests.send(
                 "tools/call", params, f"tool {tool!r}", read, progress, revision, definition
             )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,12 +30,13 @@ from codemode_server.domain.input_requests import Feature, InputProvider, InputR
 from codemode_server.upstreams.answers import Answer, ConnectionEnded, RequestFailed
 from codemode_server.upstreams.failures import SessionExpired, call_error, outcome_unknown, required_addresses
 from codemode_server.upstreams.progress import CallProgress
+from codemode_server.upstreams.repairs import as_object, as_text
 from codemode_server.upstreams.results import error_text
 from codemode_server.upstreams.transports.registry import refusals
 
 if TYPE_CHECKING:
     from codemode_server.upstreams.connection import Connection
-    from codemode_server.upstreams.session import Session
+    from codemode_server.upstreams.session import OnProgress, Session
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +54,8 @@ _DONE_FORM: dict[str, Any] = {
 _MAX_ADDRESS_PAUSE_S = 15.0
 """Between two tries of a call whose person has opened an address and can't say that they are done."""
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.05, 1.0
+_MIN_POLL_MS, _DEFAULT_POLL_MS, _MAX_POLL_MS = 100.0, 1_000.0, 30_000.0
+_CANCEL_S = 2.0
 
 
 @dataclass(eq=False, slots=True)
@@ -241,7 +245,7 @@ class Requests:
                 call.heard()
                 continue
             if not answer.requires_input:
-                return answer
+                return await _task_result(session, answer, features, take_progress) if "task" in params else answer
             required = await answer.read(lambda result: result)
             requests, state = required.get("inputRequests"), required.get("requestState")
             more = {"requestState": state} if isinstance(state, str) else {}
@@ -251,3 +255,34 @@ class Requests:
                 await anyio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _MAX_PAUSE_S)
         raise ToolFailed(f"the server asked for input {MAX_ROUNDS} times without a result")
+
+
+async def _task_result(session: Session, created: Answer, features: frozenset[Feature], heard: OnProgress) -> Answer:
+    """The result of the task with which the server has answered a call (protocol 2025-11-25), which is polled, and
+    cancelled with this. `heard` gets the messages of its status. Raises as `Session.request`, and `ToolFailed`: the
+    task has no id."""
+    answered = await created.read(lambda result: result)
+    if "task" not in answered:
+        return Answer(answered)
+    task = as_object(answered["task"])
+    identity = {"taskId": task.get("taskId")}
+    if not isinstance(identity["taskId"], str):
+        raise ToolFailed("the server answered with a task without taskId")
+    is_over = False
+    try:
+        while task.get("status") == "working":
+            pause = task.get("pollInterval")
+            pause = pause if isinstance(pause, int | float) else _DEFAULT_POLL_MS
+            await anyio.sleep(min(_MAX_POLL_MS, max(_MIN_POLL_MS, pause)) / 1e3)  # in this order NaN is the minimum
+            task = as_object(
+                await (await session.request("tasks/get", {**identity}, None, features)).read(lambda it: it)
+            )
+            heard(0.0, None, as_text(task.get("statusMessage")))
+        # A task that needs input asks while its result is waited for.
+        answer = await session.request("tasks/result", {**identity}, heard, features)
+        is_over = True
+        return answer
+    finally:
+        if not is_over:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCEL_S), suppress(RequestFailed):
+                await session.request("tasks/cancel", {**identity}, None, features)

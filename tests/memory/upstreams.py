@@ -45,6 +45,7 @@ class MemoryUpstreams:
         revision: int,
         definition: str = "",
         form: ResultForm = ANY_FORM,
+        needs_task: bool = False,
     ) -> Reply:
         reply = await self._reply(server, tool, arguments)
         is_whole = not is_raw or (isinstance(reply.value, dict) and "content" in reply.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -309,3 +310,18 @@ async def test_a_process_that_ends_during_a_call_says_why(kit: Kit) -> None:
     async with kit.pool({"s": kit.raw("last_words")}) as pool:
         with pytest.raises(AnswerLost, match=r"(?s)acted is not known; it exited with code 5.*disk is full"):
             await pool.call_tool("s", "a", {})
+
+
+async def test_a_tool_that_is_called_as_a_task_gives_its_result_or_its_error(kit: Kit, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with kit.pool({"s": kit.raw("tasks", log)}) as pool:
+        call = partial(pool.call_tool, "s", arguments={}, needs_task=True)
+        assert [(await call(tool)).value for tool in ("works", "direct")] == ["works", "direct"]
+        with pytest.raises(ToolFailed, match=r"^fails$"):
+            await call("fails")
+        seen = log.read_text().count("tasks/get")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, "hangs")
+            await kit.until(lambda: log.read_text().count("tasks/get") > seen)
+            tasks.cancel_scope.cancel()
+        await kit.until(lambda: log.read_text().endswith("tasks/cancel\n"))

@@ -36,7 +36,7 @@ async def test_one_off_schema_tool_costs_only_itself(kit: Kit) -> None:
     async with kit.pool({"s": kit.raw("off_schema")}) as pool:
         listing = kit.listing(pool, "s")
         assert [tool.name for tool in listing.tools] == ["a", "loose", "list_out"]
-        assert list(listing.left_out) == ["wrong", "text", "number 6", "number 8", "task", "huge"]
+        assert list(listing.left_out) == ["wrong", "text", "number 6", "number 8", "huge"]
         assert listing.tools[1].input_schema == {"type": "object"}
         assert listing.tools[2].output_schema == {"type": "array"}
         assert listing.problems == ("tool 'a' is listed twice, with two definitions; the first one is used",)

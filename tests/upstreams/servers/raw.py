@@ -18,6 +18,8 @@ KIND = sys.argv[1]
 FILE = Path(sys.argv[2]) if len(sys.argv) > 2 else None
 OBJECT = {"type": "object"}
 CALLS: list[Any] = []
+TASKS = ("works", "fails", "direct", "hangs")
+"""Tools that are called as tasks; `direct` answers at once all the same."""
 
 
 def say(message: dict[str, Any]) -> None:
@@ -46,7 +48,6 @@ def tools(cursor: str | None) -> dict[str, Any]:
                 {"inputSchema": OBJECT},
                 {"name": "a", "inputSchema": OBJECT, "description": "again"},
                 "what",
-                {"name": "task", "inputSchema": OBJECT, "execution": {"taskSupport": "required"}},
                 {"name": "huge", "inputSchema": {"type": "object", "description": "x" * 600_000}},
             ]
         }
@@ -56,6 +57,8 @@ def tools(cursor: str | None) -> dict[str, Any]:
         return page | ({"nextCursor": str(number + 1)} if number < 2 else {})
     if KIND == "endless_pages":
         return {"tools": [plain | {"name": f"t{cursor or 0}"}], "nextCursor": str(int(cursor or 0) + 1)}
+    if KIND == "tasks":
+        return {"tools": [plain | {"name": name, "execution": {"taskSupport": "required"}} for name in TASKS]}
     if KIND == "promising":
         return {"tools": [plain | {"outputSchema": {"type": "object", "properties": {"x": {"type": "integer"}}}}]}
     return {"tools": [plain]}
@@ -77,6 +80,21 @@ def ask_first(request: dict[str, Any]) -> None:
         case _:
             answer(request, {"content": [{"type": "text", "text": "ok"}]})
     CALLS.append(request["id"])
+
+
+def task(request: dict[str, Any]) -> None:
+    """A task is `working` when it is made, and `completed` at the first look, but for one that hangs."""
+    params = request["params"]
+    name = params.get("taskId") or params["name"]
+    said = {"taskId": name, "status": "working", "pollInterval": float("nan") if name == "fails" else 1}
+    if request["method"] == "tools/call":
+        assert "task" in params
+    if name == "direct" or request["method"] == "tasks/result":
+        answer(request, {"content": [{"type": "text", "text": name}], "isError": name == "fails"})
+    elif request["method"] == "tools/call":
+        answer(request, {"task": said})
+    else:
+        answer(request, said | {"status": "working" if name == "hangs" else "completed", "statusMessage": "going on"})
 
 
 def call(request: dict[str, Any]) -> None:
@@ -154,6 +172,8 @@ def main() -> None:
             answer(message, {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info})
         elif method == "tools/list":
             answer(message, tools((message.get("params") or {}).get("cursor")))
+        elif KIND == "tasks" and method.startswith(("tools/call", "tasks/")):
+            task(message)
         elif method == "tools/call":
             call(message)
         elif "id" in message and method:

@@ -31,7 +31,8 @@ class SignIns(Protocol):
 
 class Gateway:
     """Built once; holds no state of any call. Its calls raise `CallError`, with a message for the program, if they did
-    not succeed, and `JournalUnavailable` if they could not be recorded, so they were not sent."""
+    not succeed, and `JournalUnavailable` if they could not be recorded; then only a call that reads may have been
+    sent."""
 
     def __init__(
         self, resolver: TargetResolver, kernel: Kernel, events: CallEvents, sign_ins: SignIns | None = None

@@ -114,6 +114,8 @@ class Call:
     """The question that a person has approved, if any."""
     approval: ApprovalDecision | None = None
     """The decision that came of it."""
+    is_counted: bool = False
+    """True once limits have counted it."""
     progress: CallProgress = field(default_factory=CallProgress)
     is_recorded: bool = False
     """True if the journal was asked to record its beginning."""
@@ -225,9 +227,11 @@ class Decisions:
             return
         call.decision, call.revision = Deny("the edited upstream.yaml does not offer it"), self._config.revision
 
-    def count(self, call: Call) -> None:
-        """Count a call that goes through for the limits; one that exceeds a limit is refused."""
-        call.decision = self._limits.decision(call.calls, call.target, call.arguments, call.decision)
+    def limit(self, call: Call, *, is_counted: bool) -> None:
+        """Deny a call that exceeds a limit; another one counts, if it `is_counted`."""
+        call.decision = self._limits.decision(
+            call.calls, call.target, call.arguments, call.decision, is_counted=is_counted
+        )
 
 
 class Kernel:
@@ -257,7 +261,8 @@ class Kernel:
         Raises:
             CallError: the call did not succeed; the message is for the program.
             ExecutionError: the program has to be ended.
-            JournalUnavailable: the call could not be recorded, so it was not sent, or its outcome could not.
+            JournalUnavailable: the call could not be recorded, so it was not sent, unless it only reads; or its outcome
+                could not.
         """
         if calls.chain is None:
             layers = [it for it in self._layers if "is_for" not in it.own_methods or it.is_for(calls)]
@@ -277,13 +282,20 @@ class Kernel:
             raise
         except JournalUnavailable as error:
             await self._announce(call)
-            self._publish_end(call, CallOutcome(CallStatus.INVALID, call.milliseconds, error=str(error)))
+            # A call that only reads may have been sent meanwhile.
+            status = CallStatus.CANCELLED if call.progress.may_have_arrived else CallStatus.INVALID
+            self._publish_end(call, CallOutcome(status, call.milliseconds, error=str(error)))
+            raise
+        except Exception:  # a bug, which whoever runs the program logs
+            status = CallStatus.UNKNOWN if call.progress.may_have_arrived else CallStatus.INVALID
+            await self._end(call, status, error=f"internal error of codemode-server{_doubt(call)}")
             raise
         except BaseException:
-            may_have_acted = call.is_recorded and call.target.effect is not Effect.READS
-            unknown = f"; whether tool {call.target.raw_name!r} acted is not known" if may_have_acted else ""
-            text = f"no answer before the program stopped waiting{unknown}"
-            await self._end(call, CallStatus.CANCELLED, error=text)
+            if isinstance(call.decision, Allow) and not call.progress.may_have_arrived:
+                status, text = CallStatus.UNSENT, "the program stopped waiting before it was sent"
+            else:
+                status, text = CallStatus.CANCELLED, f"no answer before the program stopped waiting{_doubt(call)}"
+            await self._end(call, status, error=text)
             raise
         status = CallStatus.FAILED if result.marked_error else CallStatus.SUCCEEDED
         status = CallStatus.CAPTURED if isinstance(call.decision, Capture) else status
@@ -298,7 +310,8 @@ class Kernel:
         self._decisions.decide(call)
         for settle in call.chain.settle:
             await settle(call)
-        self._decisions.count(call)
+        if isinstance(call.decision, Ask):  # nobody is asked about a call that a limit refuses
+            self._decisions.limit(call, is_counted=False)
         await self._announce(call)
 
     async def _identify(self, call: Call) -> None:
@@ -314,11 +327,11 @@ class Kernel:
         """Publish that the call has its number and decision, once."""
         if call.is_announced:
             return
-        call.is_announced = True
         if not call.is_identified:
             await self._identify(call)
         about = call.arguments, self._config.payloads, call.calls.context.redactor
         shown = await run_large(payload, *about) if call.is_large else payload(*about)
+        call.is_announced = True  # not before: a program that is cancelled meanwhile has its call announced at its end
         self._events.publish(CallBegan(call.calls, call.record, call.target, call.decision, shown))
 
     async def _end(
@@ -338,7 +351,7 @@ class Kernel:
             with anyio.CancelScope(shield=True):
                 await self._announce(call)
         try:
-            if status is not CallStatus.CANCELLED:
+            if status not in (CallStatus.CANCELLED, CallStatus.UNSENT):
                 await call.calls.wait_for_turn(call.record.key)
         finally:
             try:
@@ -366,6 +379,12 @@ class Kernel:
         self._events.publish(
             CallEnded(call.calls, call.record, call.target, call.decision, outcome, error, reply, result)
         )
+
+
+def _doubt(call: Call) -> str:
+    """The end of the message on a call without an answer, if it may have had an effect."""
+    may_have_acted = call.progress.may_have_arrived and call.target.effect is not Effect.READS
+    return f"; whether tool {call.target.raw_name!r} acted is not known" if may_have_acted else ""
 
 
 def _status_of(error: CallError) -> CallStatus:

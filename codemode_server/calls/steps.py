@@ -128,19 +128,23 @@ class Approval(Layer):
             await self._approve(call)
 
     async def _approve(self, call: Call) -> None:
-        """The limits of time stand still while all calls wait so."""
+        """Ask the person until no question is left, and count the call for the limits, once."""
         while isinstance(ask := call.decision, Ask):
-            if ask != call.approved:
-                answer = await self._answer(call, ask)
-                require_not_denied(call.target, answer)
-                call.approved, call.approval = ask, answer
-                # What was approved may be forbidden by now, or the session has read more while the person was asked.
-                self._decisions.decide_again(call)
-            else:
-                call.decision = call.approval or ask
+            if call.approval is not None and ask == call.approved:
+                call.decision = call.approval
+                break
+            answer = await self._answer(call, ask)
+            require_not_denied(call.target, answer)
+            call.approved, call.approval = ask, answer
+            # What was approved may be forbidden by now, or the session has read more while the person was asked.
+            self._decisions.decide_again(call)
+        if not call.is_counted:
+            call.is_counted = True
+            self._decisions.limit(call, is_counted=True)
         require_not_denied(call.target, call.decision)
 
     async def _answer(self, call: Call, ask: Ask) -> ApprovalDecision:
+        """The person's answer. The limits of time stand still while all calls wait so."""
         calls, record, target = call.calls, call.record, call.target
         is_asked, answer = False, None
 
@@ -162,8 +166,8 @@ class Approval(Layer):
 
 
 class Begin(Layer):
-    """Records a call before it is sent, once; one that can't be recorded is not sent. One that only reads is sent while
-    it is being recorded, and its answer waits for that: if a kill comes first, nothing has had it."""
+    """Records a call once: before it is sent, so one that can't be recorded is not sent. One that only reads is sent
+    while it is being recorded, and its answer waits for that: if a kill comes first, nothing has had it."""
 
     def __init__(self, journal: SqliteJournal, events: CallEvents, config: LiveConfig, texts: ServerTexts) -> None:
         self._journal = journal

@@ -18,17 +18,27 @@ class CallStatus(StrEnum):
     SUCCEEDED = "succeeded"  # answered
     FAILED = "failed"  # answered with an error of the upstream's own
     REFUSED = "refused"  # refused by the permissions; nothing was sent
-    INVALID = "invalid"  # stopped by its schema or a limit, or not recorded; nothing was sent
+    INVALID = "invalid"  # stopped by its schema, a limit or an internal error, or not recorded; nothing was sent
     UNAVAILABLE = "unavailable"  # the upstream was not connected; nothing was sent
     TIMED_OUT = "timed_out"  # sent and not answered in time; the outcome is unknown
     UNKNOWN = "unknown"  # sent, and the connection ended before the answer; the outcome is unknown
     CANCELLED = "cancelled"  # the program ended before the answer; the outcome is unknown
+    UNSENT = "not_sent"  # allowed, and the program ended before it was sent
     CAPTURED = "simulated"  # answered with a placeholder in a dry run; nothing was sent
 
     @property
     def may_have_been_sent(self) -> bool:
         """True if a call with this status may have reached its upstream."""
-        return self not in (CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE, CallStatus.CAPTURED)
+        return self not in _NOTHING_SENT
+
+
+_NOTHING_SENT = (
+    CallStatus.REFUSED,
+    CallStatus.INVALID,
+    CallStatus.UNAVAILABLE,
+    CallStatus.UNSENT,
+    CallStatus.CAPTURED,
+)
 
 
 class RetryReason(StrEnum):

@@ -58,7 +58,8 @@ class SandboxUnavailable(CodemodeError):
 
 
 class JournalUnavailable(CodemodeError):
-    """Raised when a call or execution can't be recorded; nothing is sent that is not recorded first."""
+    """Raised when a call or execution can't be recorded. A call that may write is not sent before it is recorded; one
+    that only reads is not answered."""
 
     code = "journal_unavailable"
 

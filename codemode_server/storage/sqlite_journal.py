@@ -1,8 +1,9 @@
 """The journal: the durable log of executions and calls that resume, replay and "what did call 17 return" read.
 
-A call is in the journal before anything of it is sent: a `begin_call` that raises stops the call. Everything else that
-follows a call (tracing, audit, learning, usage statistics) subscribes to `gateway.events` and can stop nothing. A call
-that was begun and never ended is one whose outcome is unknown: the product was killed before the answer.
+A call is in the journal before it is sent, one that only reads before it is answered: a record that fails stops the
+call. Everything else that follows a call (tracing, audit, learning, usage statistics) subscribes to `calls.events` and
+can stop nothing. A call that was begun and never ended is one whose outcome is unknown: the product was killed before
+the answer.
 """
 
 from __future__ import annotations

@@ -36,11 +36,18 @@ class CallProgress:
     """Called right before the call is sent after a failed attempt."""
     retry_reason: RetryReason | None = None
     """Why the call is to be tried again; None: no attempt has failed since it was last sent."""
+    is_sent: bool = False
+    """True once an attempt has begun."""
+
+    @property
+    def may_have_arrived(self) -> bool:
+        """True if the upstream may carry the call out, or may have done it."""
+        return self.is_sent and self.retry_reason is None
 
     def begin_attempt(self) -> None:
         """The call is sent now. A retry is reported no earlier, as the upstream may not come back, and the permissions
         may refuse the call meanwhile."""
-        reason, self.retry_reason = self.retry_reason, None
+        reason, self.retry_reason, self.is_sent = self.retry_reason, None, True
         if reason is not None and self.on_retry is not None:
             self.on_retry(reason)
 

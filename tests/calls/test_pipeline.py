@@ -12,6 +12,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
+from codemode_server.calls import kernel
 from codemode_server.calls.events import CallBegan, CallEvent, Subscriber
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.gateway import Gateway
@@ -19,12 +20,15 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import Settings
 from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, Decision, ToolCall, arguments_digest
-from codemode_server.domain.errors import JournalUnavailable, ToolFailed
+from codemode_server.domain.errors import CallRefused, InvalidArguments, JournalUnavailable, ToolFailed
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.features.resume.resumed_calls import ResumedCalls
+from codemode_server.sandbox.contract import Reply
+from codemode_server.support.redaction import payload
+from codemode_server.upstreams.progress import CallProgress
 from tests.calls.gateways import gateway_of
 from tests.memory.journal import NoJournal
 from tests.memory.upstreams import MemoryUpstreams
@@ -33,7 +37,8 @@ TOOL = ToolDefinition(
     "create-issue",
     input_schema={"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]},
 )
-CATALOG = Catalog.build([UpstreamListing("github", UpstreamState.READY, (TOOL,))])
+READING = ToolDefinition("list-issues", input_schema={"type": "object"}, effect=Effect.READS)
+CATALOG = Catalog.build([UpstreamListing("github", UpstreamState.READY, (TOOL, READING))])
 
 
 class RecordingJournal(NoJournal):
@@ -45,7 +50,14 @@ class RecordingJournal(NoJournal):
 
     async def submit_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> Awaitable[None]:
         self._steps.record("begin")
-        return checkpoint()
+        return self._commit()
+
+    async def _commit(self) -> None:
+        await checkpoint()
+        if self._steps.failing_step == "commit":
+            raise JournalUnavailable("the disk is gone")
+
+    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None: ...
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
         self._steps.record(f"end {outcome.status}")
@@ -106,6 +118,54 @@ class TestTheOrder:
         assert steps.steps == ["CallBegan", "CallSending", "begin", "send", "end succeeded", "CallEnded"]
 
 
+class TestALimitOfARule:
+    """Calls that are not let through leave it to those that are."""
+
+    async def test_does_not_count_calls_with_wrong_arguments(self) -> None:
+        steps, calls = Steps(), execution()
+        one = gateway(steps, rules=[{"allow": "github/create-issue", "limit": "1/minute"}])
+        for arguments in ({}, {"title": 1}):
+            with pytest.raises(InvalidArguments):
+                await one.call(calls, "github", "create_issue", arguments)
+        assert (await one.call(calls, "github", "create_issue", {"title": "Bug"})).value == {"number": 7}
+        with pytest.raises(CallRefused, match="its limit of 1/minute is reached"):
+            await one.call(calls, "github", "create_issue", {"title": "Bug"})
+        assert steps.steps.count("send") == 1
+
+    async def test_does_not_count_what_a_person_refuses(self) -> None:
+        steps, calls = Steps(), execution()
+        one = gateway(steps, rules=[{"ask": "github/create-issue", "limit": "1/minute"}])
+        for _ in range(2):
+            with pytest.raises(CallRefused, match="nobody answers"):
+                await one.call(calls, "github", "create_issue", {"title": "Bug"})
+
+    async def test_that_is_reached_is_known_before_a_person_is_asked(self) -> None:
+        steps, calls = Steps(), execution()
+        rules = {"rules": [{"ask": "github/create-issue"}]}
+        config = LiveConfig(Settings.model_validate({"permissions": rules, "limits": {"calls_per_minute": 1}}))
+        one = gateway_of(lambda: CATALOG, steps.upstreams, steps.journal, config, subscribers=[steps.on_event])
+        await one.call(calls, "github", "list_issues", {})
+        with pytest.raises(CallRefused, match="calls_per_minute is 1"):
+            await one.call(calls, "github", "create_issue", {"title": "Bug"})
+        assert calls.approvals.waiting == {}, "which notes each question"
+
+    async def test_holds_for_calls_at_the_same_time(self) -> None:
+        steps, calls = Steps(), execution()
+        one = gateway(steps, rules=[{"allow": "github/create-issue", "limit": "2/execution"}])
+        refused = list[str]()
+
+        async def call(number: int) -> None:
+            try:
+                await one.call(calls, "github", "create_issue", {"title": f"{number}"})
+            except CallRefused as error:
+                refused.append(str(error))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(5):
+                tasks.start_soon(call, number)
+        assert (len(refused), steps.steps.count("send")) == (3, 2)
+
+
 class TestAnAnswerThatWaitsForAnEarlierOne:
     """In a program that runs again."""
 
@@ -138,6 +198,74 @@ class TestARecordThatFails:
             await gateway(steps).call(calls, "github", "create_issue", {"title": "Bug"})
         assert [report.status for report in calls.reports] == [CallStatus.FAILED if error else CallStatus.SUCCEEDED]
         assert calls.in_flight == {}
+
+    async def test_of_a_call_that_reads_does_not_claim_that_nothing_was_sent(self) -> None:
+        """It is sent while it is being recorded; that it only reads is the claim of its server."""
+        steps, calls = Steps(failing_step="commit"), execution()
+        with pytest.raises(JournalUnavailable):
+            await gateway(steps).call(calls, "github", "list-issues", {})
+        assert steps.steps == ["begin", "send"]
+        assert [report.status.may_have_been_sent for report in calls.reports] == [True]
+
+
+class TestACallThatItsProgramGivesUp:
+    @pytest.mark.parametrize(
+        ("stops_at", "status", "error"),
+        [
+            ("before", CallStatus.UNSENT, "the program stopped waiting before it was sent"),
+            (
+                "after",
+                CallStatus.CANCELLED,
+                "no answer before the program stopped waiting; whether tool 'create-issue' acted is not known",
+            ),
+        ],
+    )
+    async def test_has_perhaps_acted_only_if_it_was_sent(self, stops_at: str, status: CallStatus, error: str) -> None:
+        """A server may take half a minute to start. The person is asked about what may have arrived, once the program
+        is resumed."""
+
+        class Slow(RecordingUpstreams):
+            async def call_tool(self, *args: Any, progress: CallProgress, **more: Any) -> Reply:
+                if stops_at == "after":
+                    progress.begin_attempt()
+                await anyio.sleep_forever()
+                raise AssertionError
+
+        steps, calls = Steps(), execution()
+        steps.upstreams = Slow(steps)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(gateway(steps).call, calls, "github", "create_issue", {"title": "Bug"})
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        assert steps.steps == ["begin", f"end {status}"]
+        assert [(report.status, report.error) for report in calls.reports] == [(status, error)]
+
+    async def test_while_it_is_announced_is_announced_at_its_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        steps, calls, is_first = Steps(), execution(), True
+
+        async def slow_payload(is_large: bool, work: Any, *args: Any) -> Any:
+            nonlocal is_first
+            if work is payload and is_first:
+                is_first = False
+                await anyio.sleep_forever()
+            return work(*args)
+
+        monkeypatch.setattr(kernel, "run_sized", slow_payload)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(gateway(steps, [steps.on_event]).call, calls, "github", "create_issue", {"title": "Bug"})
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        await checkpoint()
+        assert steps.steps == ["CallBegan", "end not_sent", "CallEnded"]
+
+
+async def test_an_error_of_our_own_is_not_recorded_as_a_program_that_stopped_waiting() -> None:
+    steps, calls = Steps(upstream_error=RuntimeError("a bug")), execution()
+    with pytest.raises(RuntimeError):
+        await gateway(steps).call(calls, "github", "create_issue", {"title": "Bug"})
+    assert steps.steps == ["begin", "send", "end unknown"]
+    (report,) = calls.reports
+    assert report.error == "internal error of codemode-server; whether tool 'create-issue' acted is not known"
 
 
 class TestTheKey:

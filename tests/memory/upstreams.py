@@ -47,19 +47,20 @@ class MemoryUpstreams:
         form: ResultForm = ANY_FORM,
         needs_task: bool = False,
     ) -> Reply:
-        reply = await self._reply(server, tool, arguments)
+        reply = await self._reply(server, tool, arguments, progress)
         is_whole = not is_raw or (isinstance(reply.value, dict) and "content" in reply.value)
         return reply if is_whole else Reply({"content": [], "structuredContent": reply.value})
 
     async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
-        return await self._reply(server, READ_RESOURCE, {"uri": uri})
+        return await self._reply(server, READ_RESOURCE, {"uri": uri}, progress)
 
     async def get_prompt(
         self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
     ) -> Reply:
-        return await self._reply(server, GET_PROMPT, {"name": name, "arguments": arguments})
+        return await self._reply(server, GET_PROMPT, {"name": name, "arguments": arguments}, progress)
 
-    async def _reply(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+    async def _reply(self, server: str, tool: str, arguments: dict[str, Any], progress: CallProgress) -> Reply:
+        progress.begin_attempt()
         self.reached.append((server, tool, arguments))
         found = await self.respond(server, tool, arguments)
         return found if isinstance(found, Reply) else Reply(found)

@@ -1,7 +1,8 @@
 """Limits of permission rules and of the whole product: how many calls go through in a time or an execution.
 
-They are looked at once for each call, after its decision, and count what is let through. A call that an earlier run
-made, or that is not sent, has to do with the limits of its execution alone.
+A call counts once, when it is let through: after the check of its arguments and the answer of a person. Before a person
+is asked they are looked at without counting. A call that an earlier run made, or that is not sent, has to do with the
+limits of its execution alone.
 """
 
 from __future__ import annotations
@@ -36,9 +37,16 @@ class Limits:
         """Principal and text of the rule → when each call that counts stops counting."""
 
     def decision(
-        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], decided: Decision
+        self,
+        calls: ExecutionCalls,
+        target: CallTarget,
+        arguments: dict[str, Any],
+        decided: Decision,
+        *,
+        is_counted: bool = True,
     ) -> Decision:
-        """The decision on a call, where `decided` is that of rules and layers; a call that goes through counts."""
+        """The decision on a call, where `decided` is that of rules and layers; one that goes through counts, if it
+        `is_counted`."""
         per_minute = self._config.settings.limits.calls_per_minute
         if isinstance(decided, Deny) or not (per_minute or self._policy.has_limits):
             return decided
@@ -55,7 +63,7 @@ class Limits:
             limits.append((_QUOTA, RuleLimit(per_minute, 60.0)))
             if (wait := self._seconds_until_free(calls, *limits[-1])) is not None:
                 return Deny(f"{_QUOTA} is {per_minute:,}; {_next_in(wait)}", advice="")
-        for name, limit in limits:
+        for name, limit in limits if is_counted else ():
             self._count(calls, name, limit)
         return decided
 

@@ -23,6 +23,7 @@ from codemode_server.support.change_signal import ChangeSignal
 
 _MAX_PAUSE_SECONDS = 30.0
 """A call may have been recorded long after the one before it, for instance since a person was asked about it."""
+_UNANSWERED = (CallStatus.CANCELLED, CallStatus.UNSENT)
 
 
 class AnswerOrder:
@@ -32,7 +33,7 @@ class AnswerOrder:
         answered: dict[CallKey, tuple[float, float]] = {}
         """When each answer arrived, and when its call was recorded."""
         for record in records:
-            is_answered = record.outcome is not None and record.outcome.status is not CallStatus.CANCELLED
+            is_answered = record.outcome is not None and record.outcome.status not in _UNANSWERED
             if is_answered and record.ended_at is not None:
                 # If several runs made the call, its answer had the place that it has in the first one in all of them.
                 answered.setdefault(record.call.key, (record.ended_at, record.started_at))

@@ -22,11 +22,11 @@ class SignIn(Layer):
             if SignIn in call.own:
                 raise
             call.own[SignIn] = True
+            call.progress.retry_reason = RetryReason.SIGN_IN  # from now on nothing has been sent
             outcome = await self._offers.offer(call.calls, call.record.server)
             if outcome is not OfferOutcome.NONE:
                 event = CallInputRequested(call.calls, call.record, "sign-in", outcome.value, None)
                 self._events.publish(event)
             if outcome is not OfferOutcome.SIGNED_IN:
                 raise SignInRequired(f"{error}{outcome.remark}") from error
-        call.progress.retry_reason = RetryReason.SIGN_IN
         return await proceed(call)

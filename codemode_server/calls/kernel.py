@@ -117,8 +117,8 @@ class Call:
     is_counted: bool = False
     """True once limits have counted it."""
     progress: CallProgress = field(default_factory=CallProgress)
-    is_recorded: bool = False
-    """True if the journal was asked to record its beginning."""
+    recorded: Decision | None = None
+    """The decision with which the journal was asked to record its beginning, if it was."""
     given_uris: Sequence[str] = ()
     """The URIs of links in its result as the upstream gave them."""
     own: dict[type[Layer], Any] = field(default_factory=dict)
@@ -364,9 +364,11 @@ class Kernel:
         record = call.record
         if isinstance(call.decision, Recorded) and not call.decision.is_assumed:  # the journal has it
             return
-        if not call.is_recorded:  # it was refused or invalid, so there is nothing that a crash could lose
+        if call.recorded is None:  # it was refused or invalid, so there is nothing that a crash could lose
             await self._journal.begin_call(record, call.decision, is_read_only=True)
-        await self._journal.end_call(record.execution_id, record.seq, outcome)
+            call.recorded = call.decision
+        decided_again = None if call.decision is call.recorded else call.decision
+        await self._journal.end_call(record.execution_id, record.seq, outcome, decided_again)
 
     def _publish_end(
         self, call: Call, outcome: CallOutcome, reply: Reply | None = None, result: ResultSummary = NO_RESULT

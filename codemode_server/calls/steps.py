@@ -176,10 +176,10 @@ class Begin(Layer):
         self._texts = texts
 
     async def around(self, call: Call, proceed: Next) -> Reply:
-        if not call.is_recorded:
+        if call.recorded is None:
             call.progress = self._progress(call)
             self._events.publish(CallSending(call.calls, call.record, call.target, call.progress))
-            call.is_recorded = True  # also if the program ends meanwhile: what was asked of the journal is done
+            call.recorded = call.decision  # also if the program ends meanwhile: what was asked of the journal is done
             is_read_only = call.target.effect is Effect.READS
             recorded = await self._journal.submit_call(call.record, call.decision, is_read_only=is_read_only)
             if is_read_only:

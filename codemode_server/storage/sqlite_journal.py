@@ -184,7 +184,6 @@ class SqliteJournal:
         started_at = self._clock()
         place = f"{call.execution_id}/{call.seq}"
         arguments = await self._prepared(call.execution_id, call.arguments, f"{place}/arguments")
-        detail = detail_of(decision)
 
         def insert(connection: sqlite3.Connection) -> None:
             self._raise_unwritten(call.execution_id)
@@ -199,9 +198,7 @@ class SqliteJournal:
                     _short(call.tool),
                     call.key.occurrence,
                     arguments(),
-                    decision.kind,
-                    _short(decision.reason),
-                    None if detail is None else self._encrypted(detail, f"{place}/detail"),
+                    *self._decision_values(decision, place),
                     started_at,
                     CallStatus.STARTED,
                 ),
@@ -210,9 +207,12 @@ class SqliteJournal:
         # A call that only reads can be repeated after a power cut, so its record need not survive that.
         return self._thread.submit(insert, is_durable=not is_read_only and isinstance(decision, Allow))
 
-    async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
-        """Record how a call ended, also one that was refused and begun just for that. Returns once it is queued; if it
-        can't be written, the next `begin_call` or `end_execution` of the execution raises `JournalUnavailable`."""
+    async def end_call(
+        self, execution_id: ExecutionId, seq: int, outcome: CallOutcome, decision: Decision | None = None
+    ) -> None:
+        """Record how a call ended, also one that was refused and begun just for that, and its `decision` if it is
+        another one than that with which it began. Returns once it is queued; if it can't be written, the next
+        `begin_call` or `end_execution` of the execution raises `JournalUnavailable`."""
         place = f"{execution_id}/{seq}"
         has_result = outcome.status is CallStatus.SUCCEEDED or outcome.result is not None
         received = [outcome.encoding, outcome.result]
@@ -220,6 +220,12 @@ class SqliteJournal:
         ended_at = self._clock()  # the program gets the answer now, not before a large result was encrypted
 
         def update(connection: sqlite3.Connection) -> None:
+            if decision is not None:
+                connection.execute(
+                    "UPDATE journal_calls SET decision = ?, reason = ?, detail = ?"
+                    " WHERE execution_id = ? AND seq = ? AND status = ?",
+                    (*self._decision_values(decision, place), execution_id, seq, CallStatus.STARTED),
+                )
             connection.execute(
                 "UPDATE journal_calls SET status = ?, milliseconds = ?, result_bytes = ?, result = ?, error = ?,"
                 " ended_at = ? WHERE execution_id = ? AND seq = ? AND status = ?",
@@ -326,6 +332,12 @@ class SqliteJournal:
 
     def _encrypted(self, value: JsonValue, place: str) -> bytes | None:
         return None if value is None else self._cipher.encrypt(_json(value), place)
+
+    def _decision_values(self, decision: Decision, place: str) -> tuple[str, str, bytes | None]:
+        """The columns `decision`, `reason` and `detail`."""
+        detail = detail_of(decision)
+        sealed = None if detail is None else self._encrypted(detail, f"{place}/detail")
+        return decision.kind, _short(decision.reason), sealed
 
     def _decrypted(self, data: bytes | str | None, place: str) -> JsonValue:
         if data is None or isinstance(data, str):  # the upkeep writes errors as plain text

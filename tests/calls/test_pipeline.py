@@ -20,7 +20,13 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import Settings
 from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, Decision, ToolCall, arguments_digest
-from codemode_server.domain.errors import CallRefused, InvalidArguments, JournalUnavailable, ToolFailed
+from codemode_server.domain.errors import (
+    CallRefused,
+    DecisionOutdated,
+    InvalidArguments,
+    JournalUnavailable,
+    ToolFailed,
+)
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
@@ -59,8 +65,11 @@ class RecordingJournal(NoJournal):
 
     async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None: ...
 
-    async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
+    async def end_call(
+        self, execution_id: ExecutionId, seq: int, outcome: CallOutcome, decision: Decision | None = None
+    ) -> None:
         self._steps.record(f"end {outcome.status}")
+        self._steps.decided_again = decision
 
 
 class RecordingUpstreams(MemoryUpstreams):
@@ -85,6 +94,8 @@ class Steps:
     failing_step: str = ""
     """The step of the journal that fails."""
     upstream_error: Exception | None = None
+    decided_again: Decision | None = None
+    """The decision that the journal got with the last outcome."""
 
     def __post_init__(self) -> None:
         self.journal = RecordingJournal(self)
@@ -116,6 +127,25 @@ class TestTheOrder:
         assert steps.steps[-1] == "end succeeded", "subscribers hear of the end after the answer"
         await checkpoint()
         assert steps.steps == ["CallBegan", "CallSending", "begin", "send", "end succeeded", "CallEnded"]
+
+
+async def test_a_call_that_is_decided_again_is_recorded_with_its_last_decision() -> None:
+    """Pages and `executions show` name the rule that let it through."""
+    steps, calls = Steps(), execution()
+    config = LiveConfig(Settings.model_validate({"servers": {"github": {"command": "x"}}}))
+    edited = {"servers": {"github": {"command": "x"}}, "permissions": {"rules": [{"allow": "github/*"}]}}
+
+    class Edited(RecordingUpstreams):
+        async def respond(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
+            if config.revision == 0:
+                config.replace(Settings.model_validate(edited), config.redactor)
+                raise DecisionOutdated("upstream.yaml was edited")
+            return await super().respond(server, tool, arguments)
+
+    steps.upstreams = Edited(steps)
+    one = gateway_of(lambda: CATALOG, steps.upstreams, steps.journal, config)
+    await one.call(calls, "github", "create_issue", {"title": "Bug"})
+    assert steps.decided_again == Allow("rule 1 of permissions.rules (allow: github/*)")
 
 
 class TestALimitOfARule:

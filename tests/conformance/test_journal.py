@@ -158,6 +158,14 @@ async def test_a_call_ends_once(journal: SqliteJournal) -> None:
     assert found.outcome == SUCCEEDED
 
 
+async def test_a_call_that_was_decided_again_has_its_last_decision(journal: SqliteJournal) -> None:
+    await journal.begin_execution(execution())
+    await begin(journal, call())
+    await journal.end_call(X1, 1, SUCCEEDED, Recorded(SUCCEEDED, "it arrived"))
+    (found,) = await journal.calls(LOCAL, X1)
+    assert (found.decision, found.outcome) == (Recorded(SUCCEEDED, "it arrived"), SUCCEEDED)
+
+
 async def test_a_principal_reads_nothing_of_another(journal: SqliteJournal) -> None:
     await journal.begin_execution(execution("x1", LOCAL))
     await journal.begin_execution(execution("x2", SOMEBODY))

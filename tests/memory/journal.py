@@ -21,5 +21,7 @@ class NoJournal(SqliteJournal):
         """Store nothing."""
         return checkpoint()
 
-    async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
+    async def end_call(
+        self, execution_id: ExecutionId, seq: int, outcome: CallOutcome, decision: Decision | None = None
+    ) -> None:
         """Store nothing."""

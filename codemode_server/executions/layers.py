@@ -6,11 +6,19 @@ not wrapped calls: a program wakes up its task for each frame, and each nested c
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
+import anyio
+
 from codemode_server.executions.execution import Execution
 from codemode_server.sandbox.contract import Outcome
+
+logger = logging.getLogger(__name__)
+
+CLEAN_UP_SECONDS = 30.0
+"""How long what comes after a program may take; the next program of its session waits for it."""
 
 
 class ExecutionLayer:
@@ -21,8 +29,8 @@ class ExecutionLayer:
         return execution.direct_call is None
 
     def around(self, execution: Execution) -> AbstractAsyncContextManager[None]:
-        """Around all of it: from before it waits for its turn until its end is recorded, and its host not yet answered.
-        The end is not cancelled."""
+        """Around all of it: begins before it waits for its turn, and ends once its end is recorded, before its host is
+        answered. The ending is not cancelled, up to `CLEAN_UP_SECONDS`."""
         raise NotImplementedError
 
     async def prepare(self, execution: Execution) -> Outcome | None:
@@ -37,7 +45,8 @@ class ExecutionLayer:
         return text
 
     async def after(self, execution: Execution) -> None:
-        """Once its host has the answer. A killed product may lose what is done here."""
+        """Once its host was given time to get the answer. A killed product may lose what is done here, and what takes
+        longer than `CLEAN_UP_SECONDS` is cancelled."""
 
 
 class ExecutionLayers:
@@ -70,8 +79,13 @@ class ExecutionLayers:
         return text
 
     async def after(self, execution: Execution) -> None:
+        """Each does its part, whatever another one does."""
         for it in _passed(self._after, execution):
-            await it.after(execution)
+            try:
+                with anyio.fail_after(CLEAN_UP_SECONDS):
+                    await it.after(execution)
+            except Exception:
+                logger.exception("what follows execution %s failed", execution.execution_id)
 
 
 def _passed(layers: Sequence[ExecutionLayer], execution: Execution) -> list[ExecutionLayer]:

@@ -19,7 +19,7 @@ from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.execution import Execution
-from codemode_server.executions.layers import ExecutionLayers
+from codemode_server.executions.layers import CLEAN_UP_SECONDS, ExecutionLayers
 from codemode_server.executions.outcome_artifacts import store_outcome
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.scheduling import Turns
@@ -82,8 +82,8 @@ class ExecutionRunner:
         layers = AsyncExitStack()
         layers.push_async_callback(execution.results.drop)  # last
         try:
-            await self.layers.around(execution, layers)
             with execution.scope:
+                await self.layers.around(execution, layers)
                 async with self.turns.turn(execution.owner, self.config.settings.limits, execution.wait_in_queue):
                     execution.status = ExecutionStatus.RUNNING
                     try:
@@ -131,7 +131,8 @@ class ExecutionRunner:
             logger.exception("the end of execution %s could not be recorded", execution.execution_id)
             execution.status, execution.outcome = _not_run(_INTERNAL_ERROR)
         try:
-            await layers.aclose()
+            with anyio.fail_after(CLEAN_UP_SECONDS):
+                await layers.aclose()
         except Exception:
             logger.exception("the clean-up after execution %s failed", execution.execution_id)
             execution.calls.messages.append(_NO_CLEAN_UP)
@@ -144,10 +145,7 @@ class ExecutionRunner:
         with anyio.CancelScope(shield=True):
             async with answered.lock:
                 for execution in answered.executions:  # which may grow meanwhile
-                    try:
-                        await self.layers.after(execution)
-                    except Exception:
-                        logger.exception("what follows execution %s failed", execution.execution_id)
+                    await self.layers.after(execution)
                 answered.executions.clear()
                 if self._answered.get(owner) is answered:
                     del self._answered[owner]

@@ -19,6 +19,8 @@ from codemode_server.domain.calls import Allow, CallOutcome, CallStatus
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
+from codemode_server.executions import layers as layers_module
+from codemode_server.executions import runner
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.execution import Execution
@@ -63,10 +65,12 @@ async def service(
 ) -> AsyncIterator[tuple[ExecutionService, Caller]]:
     config, artifacts = LiveConfig(), ArtifactStore(folder, 10**6, 10**6)
     fakes: dict[str, Any] = {"programs": Runs(), "direct_calls": Runs(), "recorder": recorder or Recorder()}
-    runner = ExecutionRunner(layers=ExecutionLayers(layers), artifacts=artifacts, config=config, **fakes)
+    running = ExecutionRunner(layers=ExecutionLayers(layers), artifacts=artifacts, config=config, **fakes)
     stored: Any = journal or Journal()
     with anyio.fail_after(20):
-        async with ExecutionService(runner=runner, artifacts=artifacts, config=config, journal=stored).open() as opened:
+        async with ExecutionService(
+            runner=running, artifacts=artifacts, config=config, journal=stored
+        ).open() as opened:
             yield opened, Caller.of(Session("s"), config)
 
 
@@ -147,3 +151,51 @@ async def test_a_layer_that_fails_in_its_clean_up_leaves_the_recorded_success(tm
     assert (execution.status, execution.outcome.value) == (ExecutionStatus.SUCCEEDED, 41)
     (message,) = execution.calls.messages
     assert "the program itself ended as reported" in message
+
+
+async def test_a_program_is_cancelled_at_once_while_a_layer_begins(tmp_path: Path) -> None:
+    """Tracing waits there for its exporters."""
+
+    class Waiting(ExecutionLayer):
+        @asynccontextmanager
+        async def around(self, execution: Execution) -> AsyncIterator[None]:
+            await anyio.sleep_forever()
+            yield
+
+    async with service(tmp_path, [Waiting()]) as (executions, caller):
+        execution = executions.start("1", caller)
+        await anyio.wait_all_tasks_blocked()
+        with anyio.move_on_after(2):
+            await executions.cancel(execution.execution_id)
+        assert (execution.done.is_set(), execution.status) == (True, ExecutionStatus.CANCELLED)
+
+
+async def test_a_layer_that_hangs_or_fails_after_a_program_takes_nothing_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layers_module, "CLEAN_UP_SECONDS", 0.1)
+    monkeypatch.setattr(runner, "CLEAN_UP_SECONDS", 0.1)
+    done = list[str]()
+
+    class Layer(ExecutionLayer):
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        @asynccontextmanager
+        async def around(self, execution: Execution) -> AsyncIterator[None]:
+            yield
+            if self._name == "hangs":
+                await anyio.sleep_forever()
+
+        async def after(self, execution: Execution) -> None:
+            if self._name == "hangs":
+                await anyio.sleep_forever()
+            if self._name == "fails":
+                raise RuntimeError("a bug")
+            done.append(execution.code)
+
+    async with service(tmp_path, [Layer("fails"), Layer("hangs"), Layer("works")]) as (executions, caller):
+        await executions.start("1", caller).done.wait()
+        second = executions.start("2", caller)  # of the same session
+        await second.done.wait()
+        assert (second.outcome.value, done) == (41, ["1"])

@@ -123,8 +123,8 @@ class DirectEstimate:
 
 @dataclass(slots=True)
 class ExecutionCalls:
-    """State of the calls of one execution. The executor makes it and binds it to the sandbox's channel, so nothing in a
-    frame can name an execution, a session or a principal."""
+    """State of the calls of one execution. It is made with the execution and bound to the sandbox's channel, so nothing
+    in a frame can name an execution, a session or a principal."""
 
     execution_id: ExecutionId
     context: Caller

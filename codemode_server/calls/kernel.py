@@ -1,4 +1,4 @@
-"""The kernel of a call: its phases, the chain of layers around its sending, and its one record and last event.
+"""The kernel of a call: its phases, the chain of layers around its sending, its record, and its last event.
 
 A call is prepared, gets its key, is decided, and passes the chain: each layer does its part around what is inside it.
 `startup/call_layers.py` lists the layers in order. A call that is refused or invalid is recorded when it ends; one that
@@ -208,7 +208,7 @@ class Decisions:
         decisions += [it for restrict in call.chain.restrict if (it := restrict(call)) is not None]
         if call.values is not None:
             decisions.append(decide(call.values.arguments))
-        if call.departure is not None:  # the first line of a question
+        if call.departure is not None:  # its reason stands first in the question
             decisions.insert(0, call.departure)
         decision = decisions[0] if len(decisions) == 1 else most_restrictive(decisions)
         remarks = call.changes
@@ -310,12 +310,10 @@ class Kernel:
         self._decisions.decide(call)
         for settle in call.chain.settle:
             await settle(call)
-        if isinstance(call.decision, Ask):  # nobody is asked about a call that a limit refuses
-            self._decisions.limit(call, is_counted=False)
         await self._announce(call)
 
     async def _identify(self, call: Call) -> None:
-        """Give the call its key, which is made of what is sent."""
+        """Give the call its key, which is made of its arguments as records show them, with privacy tokens."""
         server, tool = call.target.server.raw_name, call.target.raw_name
         arguments = call.arguments
         digest = await run_large(arguments_digest, arguments) if call.is_large else arguments_digest(arguments)

@@ -59,8 +59,8 @@ class NoApprover:
 
 
 class Check(Layer):
-    """Refuses what is denied, so that the schema of a refused tool is never explained, and checks the arguments, so
-    that a person is never asked about a call that can't be sent. Masks secrets where a result enters."""
+    """Refuses what is denied before it checks the arguments, as an error of those explains the schema of the tool; both
+    before a person is asked. Masks secrets in the result, and notes its links."""
 
     def __init__(self, config: LiveConfig) -> None:
         self._config = config
@@ -133,6 +133,8 @@ class Approval(Layer):
             if call.approval is not None and ask == call.approved:
                 call.decision = call.approval
                 break
+            self._decisions.limit(call, is_counted=False)  # nobody is asked about a call that a limit refuses
+            require_not_denied(call.target, call.decision)
             answer = await self._answer(call, ask)
             require_not_denied(call.target, answer)
             call.approved, call.approval = ask, answer

@@ -1,7 +1,7 @@
 """Stores what programs return, print and show, in full, for later programs of the same owner, until the product ends.
 
 An artifact has an owner, a session of a principal, and other owners can't find out that it exists. Sessions that end
-with one request (see `front.sessions`) get no list: there, knowing the exact name is enough, since the id of an
+with one request (see `mcp_server.callers`) get no list: there, knowing the exact name is enough, since the id of an
 execution can't be guessed. Files are in a folder of this run (see `processes.file_lock`); a folder that a killed run
 left is removed. Past its bounds the oldest item goes first.
 """

@@ -137,9 +137,9 @@ class Execution:
     reported_waiting: frozenset[int] = frozenset()
     """Those of them that the host's last answer named."""
     has_log: bool = False
-    """True if the log of its session is to have it, and below whether the session has read what the log must not have
-    yet."""
+    """True if the log of its session is to have it."""
     may_be_logged: bool = True
+    """False if its session has read what must not be in the log."""
     is_suspended: bool = False
     """True if others run in its place."""
     is_detached: bool = False

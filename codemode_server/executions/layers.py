@@ -45,8 +45,8 @@ class ExecutionLayer:
         return text
 
     async def after(self, execution: Execution) -> None:
-        """Once its host was given time to get the answer. A killed product may lose what is done here, and what takes
-        longer than `CLEAN_UP_SECONDS` is cancelled."""
+        """A moment after its end, so that its answer is sent first. What is done here is lost with a product that is
+        killed, and cancelled after `CLEAN_UP_SECONDS`."""
 
 
 class ExecutionLayers:

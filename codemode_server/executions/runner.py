@@ -30,7 +30,8 @@ logger = logging.getLogger(__name__)
 _STORE_SECONDS = 5.0
 """How long the results of a cancelled program may take to be stored."""
 _AFTER_ANSWER_SECONDS = 0.02
-"""How long the answer to the host has to be sent before what can wait for it is done."""
+"""How long after the end of a program that is done which can wait for the answer to its host; nobody looks whether the
+answer has been sent."""
 _INTERNAL_ERROR = SandboxFailed("internal error; the log has the details")
 _NO_CLEAN_UP = (
     "codemode-server failed to clean up after the program (its log has the details); the program itself ended as "
@@ -55,7 +56,7 @@ class Runs(Protocol):
 
 @dataclass(slots=True)
 class _Answered:
-    """Executions of one session whose hosts have their answers, and for which what follows is still to be done."""
+    """Executions of one session that have ended, and for which what follows is still to be done."""
 
     executions: list[Execution] = field(default_factory=list)
     lock: anyio.Lock = field(default_factory=anyio.Lock)
@@ -75,8 +76,7 @@ class ExecutionRunner:
     _answered: dict[Owner, _Answered] = field(default_factory=dict)
 
     async def run(self, execution: Execution) -> None:
-        """One execution from its turn to what is done after its host has the answer. Only the end of the product is
-        raised."""
+        """One execution from its turn to what is done after its end. Only the end of the product is raised."""
         started = time.perf_counter()
         runs = self.direct_calls if execution.direct_call else self.programs
         layers = AsyncExitStack()

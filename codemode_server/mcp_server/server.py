@@ -102,7 +102,8 @@ class McpServer(Server[Any]):
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *arguments: Any, **options: Any
     ) -> InitializationOptions:
-        """As mcp makes them, which over HTTP leaves no other way to say that changes are announced."""
+        """As mcp makes them, and changes of tools and prompts are announced. Over HTTP mcp calls this without options,
+        so they can't be passed in."""
         announced = NotificationOptions(tools_changed=True, prompts_changed=True)
         return super().create_initialization_options(announced, *arguments, **options)
 

@@ -273,16 +273,17 @@ class TestACallThatItsProgramGivesUp:
     async def test_while_it_is_announced_is_announced_at_its_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
         steps, calls, is_first = Steps(), execution(), True
 
-        async def slow_payload(is_large: bool, work: Any, *args: Any) -> Any:
+        async def busy(work: Any, *args: Any) -> Any:
             nonlocal is_first
             if work is payload and is_first:
                 is_first = False
                 await anyio.sleep_forever()
             return work(*args)
 
-        monkeypatch.setattr(kernel, "run_sized", slow_payload)
+        monkeypatch.setattr(kernel, "run_large", busy)
+        bug = {"title": "x" * 200_000}
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(gateway(steps, [steps.on_event]).call, calls, "github", "create_issue", {"title": "Bug"})
+            tasks.start_soon(gateway(steps, [steps.on_event]).call, calls, "github", "create_issue", bug)
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
         await checkpoint()

@@ -45,9 +45,10 @@ def gateway_of(
     config: LiveConfig,
     *,
     subscribers: Sequence[Subscriber] = (),
+    sign_ins: object = None,
 ) -> Gateway:
     """`subscribers` hear of the end of a call after its answer."""
     events = CallEvents([CallReports(config)], after_answer=subscribers)
-    features = CallFeatures(Privacy(config), GuardrailChain())
+    features = CallFeatures(Privacy(config), GuardrailChain(), cast("Any", sign_ins))
     away: Any = Nobody()
     return gateway(config, Source(catalog), cast("Any", upstreams), cast("Any", journal), away, events, features)

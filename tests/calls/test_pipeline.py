@@ -25,6 +25,7 @@ from codemode_server.domain.errors import (
     DecisionOutdated,
     InvalidArguments,
     JournalUnavailable,
+    SignInRequired,
     ToolFailed,
 )
 from codemode_server.domain.executions import CallRecord
@@ -269,6 +270,21 @@ class TestACallThatItsProgramGivesUp:
             tasks.cancel_scope.cancel()
         assert steps.steps == ["begin", f"end {status}"]
         assert [(report.status, report.error) for report in calls.reports] == [(status, error)]
+
+    async def test_while_its_person_is_to_sign_in_has_not_acted(self) -> None:
+        """Its server has refused it for the lack of a sign-in."""
+
+        class Offers:
+            async def offer(self, calls: ExecutionCalls, server: str) -> None:
+                await anyio.sleep_forever()
+
+        steps, calls, config = Steps(upstream_error=SignInRequired("sign in first")), execution(), LiveConfig()
+        one = gateway_of(lambda: CATALOG, steps.upstreams, steps.journal, config, sign_ins=Offers())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one.call, calls, "github", "create_issue", {"title": "Bug"})
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        assert steps.steps == ["begin", "send", "end not_sent"]
 
     async def test_while_it_is_announced_is_announced_at_its_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
         steps, calls, is_first = Steps(), execution(), True

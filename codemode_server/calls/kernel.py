@@ -117,7 +117,7 @@ class Call:
     is_counted: bool = False
     """True once limits have counted it."""
     progress: CallProgress = field(default_factory=CallProgress)
-    recorded: Decision | None = None
+    recorded_as: Decision | None = None
     """The decision with which the journal was asked to record its beginning, if it was."""
     given_uris: Sequence[str] = ()
     """The URIs of links in its result as the upstream gave them."""
@@ -269,7 +269,7 @@ class Kernel:
             calls.chain = Chain.of(layers, self._send)
         call = Call(calls, target, arguments, calls.next_seq(), calls.chain)
         try:
-            await self._begin(call)
+            await self._decide(call)
             reply = await call.chain.proceed(call)
             about = call.target, reply, self._config.payloads, calls.context.redactor
             result = await run_large(summarise, *about) if is_large(reply.value) else summarise(*about)
@@ -302,7 +302,7 @@ class Kernel:
         await self._end(call, status, reply, result, error=result.marked_error)
         return reply
 
-    async def _begin(self, call: Call) -> None:
+    async def _decide(self, call: Call) -> None:
         call.is_large = is_large(call.arguments)
         for prepare in call.chain.prepare:
             await prepare(call)
@@ -362,10 +362,10 @@ class Kernel:
         record = call.record
         if isinstance(call.decision, Recorded) and not call.decision.is_assumed:  # the journal has it
             return
-        if call.recorded is None:  # it was refused or invalid, so there is nothing that a crash could lose
+        if call.recorded_as is None:  # it was refused or invalid, so there is nothing that a crash could lose
             await self._journal.begin_call(record, call.decision, is_read_only=True)
-            call.recorded = call.decision
-        decided_again = None if call.decision is call.recorded else call.decision
+            call.recorded_as = call.decision
+        decided_again = None if call.decision is call.recorded_as else call.decision
         await self._journal.end_call(record.execution_id, record.seq, outcome, decided_again)
 
     def _publish_end(

@@ -178,10 +178,10 @@ class Begin(Layer):
         self._texts = texts
 
     async def around(self, call: Call, proceed: Next) -> Reply:
-        if call.recorded is None:
+        if call.recorded_as is None:
             call.progress = self._progress(call)
             self._events.publish(CallSending(call.calls, call.record, call.target, call.progress))
-            call.recorded = call.decision  # also if the program ends meanwhile: what was asked of the journal is done
+            call.recorded_as = call.decision  # also if the program ends meanwhile: the journal does what it was asked
             is_read_only = call.target.effect is Effect.READS
             recorded = await self._journal.submit_call(call.record, call.decision, is_read_only=is_read_only)
             if is_read_only:

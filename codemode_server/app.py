@@ -74,12 +74,9 @@ class App:
         self.is_ending = threading.Event()
         """Tells work in threads to stop; the process can't end before it."""
         self.privacy: Privacy | None = create("privacy", self.config, self.stores.thread, self.stores.token_cipher)
-        learnings = [tools.learning] if tools.learning is not None else []
-        for it in learnings:
-            it.load()
         self.stores.delete_plain()
         self.usage = UsageStats(self.stores.uses, self.config)
-        self.saved: tuple[Learning | UsageStats, ...] = (*learnings, self.usage)
+        self.saved: list[Learning | UsageStats] = [it for it in (tools.learning, self.usage) if it is not None]
         """What is written every second and at the end."""
         self.workspace = lru_cache(_MAX_WORKSPACES)(partial(Workspace, self.state_folder))
         self.workspace(self.principal).check_usable()

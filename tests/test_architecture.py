@@ -104,8 +104,8 @@ def test_no_stage_imports_a_feature_and_no_feature_another() -> None:
 
 
 LEFT: dict[str, list[str]] = {
-    "guardrails": ["privacy"],
-    "pages": ["changed_tools"],
+    "guardrails": ["privacy"],  # the guardrail `personal_data`, imported if it is used, searches as privacy does
+    "pages": ["changed_tools"],  # the page of servers is the page of their reviews
 }
 
 

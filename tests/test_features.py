@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -13,10 +14,10 @@ from tests.behaviour.product import configuration, office
 
 ROOT = Path(__file__).parent.parent
 NEEDED = {
-    "changed_tools",
-    "data_flow",
+    "changed_tools",  # without it `permissions.changed_tools` and `new_tools` would be read, and would not hold
+    "data_flow",  # the same of `permissions.flows`
 }
-"""Features without which the product does not start yet; one that goes from this list may not come back."""
+"""Features without which the product does not start; one that goes from this list may not come back."""
 REMOVED = """
 import sys
 from importlib.abc import MetaPathFinder
@@ -42,6 +43,9 @@ for command in [["config", "check", "--config", file], *([it] for it in commands
         run(command)
 """
 PROGRAMS = f"""{REMOVED}
+OTHERS = [
+    ["status"], ["doctor", "--no-boot"], ["executions", "list"], ["permissions", "explain", "google_drive/get_sheet"]
+]
 from pathlib import Path
 import anyio
 from tests.behaviour.product import in_memory
@@ -53,6 +57,8 @@ async def run():
         print((await host.run(call)).value)
 
 anyio.run(run)
+from codemode_server.cli import run
+print(["failed" for command in OTHERS if run([*command, "--config", file]) not in (0, 1)], file=sys.stderr)
 """
 
 
@@ -76,4 +82,13 @@ def test_its_sections_and_commands_are_unknown(feature: Feature, tmp_path: Path)
 @pytest.mark.parametrize("name", ["none, as a control", *(it.name for it in FEATURES if it.name not in NEEDED)])
 def test_programs_run_and_call_tools(name: str, tmp_path: Path) -> None:
     done = without(name, PROGRAMS, configuration(tmp_path, office(tmp_path, "google_drive")))
-    assert done.stdout == "2\n10000\n", done.stderr
+    assert done.stdout.startswith("2\n10000\n"), done.stderr
+    assert "google_drive  ready" in done.stdout
+    assert done.stderr.splitlines()[-1] == "[]", done.stderr
+
+
+def test_what_features_provide_is_asked_for() -> None:
+    """A misspelled name would give nothing."""
+    texts = [path.read_text() for path in (ROOT / "codemode_server").rglob("*.py")]
+    asked = {name for text in texts for name in re.findall(r'(?:create|provided|_layers)[(,]\s*"(\w+)"', text)}
+    assert asked == {name for it in FEATURES for name in it.provides} | {"call_layer"}

@@ -113,6 +113,7 @@ FEATURES = (
         provides={
             "call_observer": "direct_tokens:OBSERVER",
             "exchanges": "exchanges:Exchanges",
+            "savings": "sqlite_savings:SqliteSavings",
             "status_lines": "commands:status_lines",
             "delete_old_rows": "sqlite_savings:delete_old_rows",
         },

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
@@ -30,7 +31,6 @@ from codemode_server.domain.history import HistoryPage, HistoryQuery
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.features import create
-from codemode_server.features.savings.sqlite_savings import SqliteSavings
 from codemode_server.startup.stores import state_folder
 from codemode_server.storage.database import FILE_NAME, Database, unavailable
 from codemode_server.storage.database_thread import DatabaseThread
@@ -41,6 +41,9 @@ from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_history import SqliteHistory
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.support.redaction import payload
+
+if TYPE_CHECKING:
+    from codemode_server.features.savings.sqlite_savings import SqliteSavings
 
 _MAX_ERROR_CHARACTERS = 2_000
 _MAX_REASON_CHARACTERS = 500
@@ -58,7 +61,7 @@ class Records:
         self.database = Database(self._folder)
         cipher = JournalCipher(self._folder)
         self.history = SqliteHistory(self.database)
-        self.savings = SqliteSavings(self.database)
+        self.savings: SqliteSavings | None = create("savings", self.database)
         self._journal = SqliteJournal(self.thread, cipher)
         self.audit = SqliteAudit(self.thread, reader=self.database)
         self.stored_approvals = SqliteApprovals(self.thread, cipher)

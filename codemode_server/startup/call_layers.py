@@ -59,9 +59,8 @@ def gateway(
     layers: list[Layer] = [
         *(it(config) for it in provided("call_layer")),  # of features that need no other place
         *features.restrictions,  # they look at nothing that others change
-        *_layers(
-            "guardrail_layer", features.guardrails, decisions
-        ),  # see the result last; the key is made of what they leave
+        # They see the result last, and the key is made of what they leave.
+        *_layers("guardrail_layer", features.guardrails, decisions),
         *([] if privacy is None else [privacy]),  # all others but the server see tokens
         *_layers("guarded_values_layer", features.guardrails),  # after the values are known
         Check(config),  # nobody is asked about a call that is refused or can't be sent

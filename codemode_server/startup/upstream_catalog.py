@@ -46,6 +46,8 @@ class UpstreamCatalog:
         self.config = LiveConfig(loaded.settings, loaded.redactor)
         self.stores = Stores(self.config)
         self.learning: Learning | None = create("learning", self.stores.observed_types, self.config)
+        if self.learning is not None:
+            self.learning.load()
         self.definitions = ToolDefinitions(self.stores.definitions, self.config)
         self._visible = VisibleListings(self.definitions, self.config)
         self._protected: ProtectedListings | None = create(

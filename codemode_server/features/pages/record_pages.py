@@ -123,7 +123,7 @@ class RecordPages:
             is_code_whole=is_code_whole,
             code_tokens=estimate_tokens(code) if code else None,
             can_run_again=bool(code),
-            usage=await records.savings.execution(records.principal, name),
+            usage=None if records.savings is None else await records.savings.execution(records.principal, name),
             bars=bars,
             marks=marks,
             more_after=calls[_MAX_CALLS - 1].call.seq if len(calls) > _MAX_CALLS else None,
@@ -237,6 +237,8 @@ class RecordPages:
         given = request.query_params.get("days", "")
         days = next((it for it in _PERIODS if str(it) == given), _PERIODS[1])
         store, principal = self._records.savings, self._records.principal
+        if store is None:
+            return self._site.message(404, "Nothing here", "This codemode-server counts no savings.")
         since = time.time() - days * _DAY_SECONDS
         by_day = await store.days(principal, since, days + 1)
         servers = await store.servers(principal, since, _MAX_SERVERS)

@@ -80,7 +80,7 @@ class CallAudit:
             seq, server, tool = event.call.seq, event.call.server, event.call.tool
         if decision is not None:
             more |= {"decision": decision.kind, "reason": decision.reason[:_MAX_NAME_CHARACTERS]}
-        context = event.calls.context
+        context = event.calls.caller
         self._audit.append(
             AuditEvent(
                 kind,

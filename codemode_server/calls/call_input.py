@@ -39,7 +39,7 @@ class ServerTexts:
 
     def masked(self, call: Call, text: str) -> str:
         """A short text, such as a message on progress."""
-        return call.calls.context.redactor.text(text)
+        return call.calls.caller.redactor.text(text)
 
 
 class CallInput:
@@ -54,7 +54,7 @@ class CallInput:
 
     @property
     def session_id(self) -> str:
-        return self._calls.context.session.session_id
+        return self._calls.caller.session.session_id
 
     @property
     def features(self) -> frozenset[Feature]:
@@ -105,8 +105,8 @@ class CallInput:
         try:
             given = await self._texts.protected(self._call, given)
             if feature is not Feature.URL:
-                return forwarded_request(InputRequest(request.method, given), server, calls.context.redactor)
-            question = InputRequest(request.method, {**calls.context.redactor.value(given), **kept})
+                return forwarded_request(InputRequest(request.method, given), server, calls.caller.redactor)
+            question = InputRequest(request.method, {**calls.caller.redactor.value(given), **kept})
             return forwarded_request(question, server, self._config.redactor)
         except ResultWithheld as error:
             raise InputRefused(str(error)) from error

@@ -32,7 +32,7 @@ class CallReports:
             case CallSending(calls, call, target, progress):
                 calls.in_flight[call.seq] = RunningCall(title_of(target), progress, target.effect)
             case CallApprovalRequested(calls, call, target):
-                shown = summaries.of_arguments(call.arguments, calls.context.redactor, _MAX_ASKED_CHARACTERS)
+                shown = summaries.of_arguments(call.arguments, calls.caller.redactor, _MAX_ASKED_CHARACTERS)
                 written = ", ".join(f"{name}={value}" for name, value in shown.items())
                 arguments = clean_line(written, 2 * _MAX_ASKED_CHARACTERS)
                 calls.approvals.waiting[call.seq] = f"{title_of(target)}({arguments})"
@@ -55,7 +55,7 @@ class CallReports:
             result.bytes,
             result.tokens,
             outcome.error,
-            arguments=summaries.of_arguments(event.call.arguments, event.calls.context.redactor),
+            arguments=summaries.of_arguments(event.call.arguments, event.calls.caller.redactor),
             result=result.text,
             effect=target.effect,
             has_error_text=result.unmarked_error is not None,

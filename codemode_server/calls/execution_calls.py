@@ -127,7 +127,7 @@ class ExecutionCalls:
     in a frame can name an execution, a session or a principal."""
 
     execution_id: ExecutionId
-    context: Caller
+    caller: Caller
     started: int = 0
     """Number of calls so far."""
     unresolved: int = 0

@@ -104,7 +104,7 @@ class Gateway:
 
     def _unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: UnknownTool) -> UnknownTool:
         """The error, which subscribers have seen."""
-        redactor = calls.context.redactor
+        redactor = calls.caller.redactor
         names = redactor.line(server, 80), redactor.line(tool, 80)
         self._events.publish(CallUnresolved(calls, calls.next_seq(), *names, redactor.text(str(error))))
         return error

@@ -271,10 +271,10 @@ class Kernel:
         try:
             await self._decide(call)
             reply = await call.chain.proceed(call)
-            about = call.target, reply, self._config.payloads, calls.context.redactor
+            about = call.target, reply, self._config.payloads, calls.caller.redactor
             result = await run_large(summarise, *about) if is_large(reply.value) else summarise(*about)
         except CallError as error:
-            message = calls.context.redactor.text(str(error))
+            message = calls.caller.redactor.text(str(error))
             await self._end(call, _status_of(error), error=message)
             raise type(error)(message) from error
         except ExecutionError as error:
@@ -327,7 +327,7 @@ class Kernel:
             return
         if not call.is_identified:
             await self._identify(call)
-        about = call.arguments, self._config.payloads, call.calls.context.redactor
+        about = call.arguments, self._config.payloads, call.calls.caller.redactor
         shown = await run_large(payload, *about) if call.is_large else payload(*about)
         call.is_announced = True  # not before: a program that is cancelled meanwhile has its call announced at its end
         self._events.publish(CallBegan(call.calls, call.record, call.target, call.decision, shown))
@@ -375,7 +375,7 @@ class Kernel:
         error = outcome.error
         if error is not None:  # a message may hold values
             text = error if self._config.payloads == "all" else outcome.status.value
-            error = recorded_text(text, call.calls.context.redactor, MAX_ERROR_CHARACTERS)
+            error = recorded_text(text, call.calls.caller.redactor, MAX_ERROR_CHARACTERS)
         self._events.publish(
             CallEnded(call.calls, call.record, call.target, call.decision, outcome, error, reply, result)
         )

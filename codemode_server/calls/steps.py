@@ -204,7 +204,7 @@ class Begin(Layer):
         shown = None
         if self._config.payloads == "all" and call.calls.input_requests <= MAX_INPUT_REQUESTS:
             values = {"request": {**request.params}, "answer": answer}
-            shown = payload(values, self._config.payloads, call.calls.context.redactor)
+            shown = payload(values, self._config.payloads, call.calls.caller.redactor)
         feature = str(request.feature or "unknown")
         self._events.publish(CallInputRequested(call.calls, call.record, feature, status, shown))
 
@@ -217,5 +217,5 @@ class Send:
 
     async def __call__(self, call: Call) -> Reply:
         sent = call.arguments if call.values is None else await call.values.now(call.arguments)
-        upstreams = self._upstreams.for_principal(call.calls.context.principal)
+        upstreams = self._upstreams.for_principal(call.calls.caller.principal)
         return await send(upstreams, call.target, sent, call.progress, call.revision)

@@ -56,7 +56,7 @@ class Attachments:
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
         """Add a file; the text says to the program whether it is shown or only stored. Raises `MetaToolError` if there
         are too many, or it exceeds the budget and can't be stored."""
-        files, redactor = self.execution.shown, self.execution.context.redactor
+        files, redactor = self.execution.shown, self.execution.caller.redactor
         if len(files) >= _MAX_FILES:
             raise MetaToolError(f"show(): a program can show {_MAX_FILES} files; save more in /workspace")
         title = redactor.line((name or "").replace("\\", "/").rpartition("/")[2], 120) or None
@@ -94,7 +94,7 @@ class Attachments:
 
     def _fits(self, data: bytes, kind: str) -> bool:
         """True if there is room for it in the answer; if so, the room is reserved."""
-        limits = self.execution.context.config.settings.limits
+        limits = self.execution.caller.config.settings.limits
         size, tokens = 4 * -(-len(data) // 3), 0
         if kind == "text":
             size, tokens = len(data), estimate_tokens(data.decode())

@@ -59,7 +59,7 @@ class DirectCallRuns:
             return _failure(error)
         if execution.calls.reports[-1].result_bytes > limits.call_bytes:
             raise _too_large("the call's result is", limits.call_bytes)
-        return await run_sized(is_large(call.reply), _outcome, call, execution.context.redactor)
+        return await run_sized(is_large(call.reply), _outcome, call, execution.caller.redactor)
 
 
 def _pause_for_host(execution: Execution, timer: anyio.CancelScope) -> None:

@@ -99,7 +99,7 @@ class Execution:
 
     execution_id: ExecutionId
     code: str
-    context: Caller
+    caller: Caller
     limits: Limits
     calls: ExecutionCalls
     results: CallResults
@@ -170,7 +170,7 @@ class Execution:
     """True if the journal answers all its calls."""
 
     def __post_init__(self) -> None:
-        self.owner, self.session = self.context.owner, self.context.session
+        self.owner, self.session = self.caller.owner, self.caller.session
         if self.pending_input is not None:
             self.changed = self.pending_input.changed
         self.is_dry_run = self.calls.captured is not None
@@ -192,7 +192,7 @@ class Execution:
     def record(self) -> ExecutionRecord:
         return ExecutionRecord(
             self.execution_id,
-            self.context.principal,
+            self.caller.principal,
             self.session,
             self.level,
             self.status,

@@ -143,7 +143,7 @@ class ProgramHostApi:
         self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
     ) -> list[Any]:
         return (
-            await self._services.search(self._execution.context, query, detail_level, server, limit, effect)
+            await self._services.search(self._execution.caller, query, detail_level, server, limit, effect)
         ).as_json()
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:

@@ -92,6 +92,6 @@ class Suspensions:
     def take_ended(self, execution_id: ExecutionId, principal: Principal) -> Execution | None:
         """A detached execution that has ended, once."""
         found = self._ended.get(execution_id)
-        if found is None or found.context.principal != principal:
+        if found is None or found.caller.principal != principal:
             return None
         return self._ended.pop(execution_id)

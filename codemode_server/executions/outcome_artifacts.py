@@ -19,7 +19,7 @@ _LONG = 2_000
 async def store_outcome(execution: Execution, store: ArtifactStore) -> None:
     """Store the value and the output, in an ephemeral session only if long; after a failure the calls' results. Of a
     dry run only the plan is stored: later programs must not take placeholders for results."""
-    outcome, redactor = execution.outcome, execution.context.redactor
+    outcome, redactor = execution.outcome, execution.caller.redactor
     keep = partial(_store, execution, store, _LONG if execution.session.is_ephemeral else 0)
     if execution.is_dry_run:
         execution.artifacts |= dict.fromkeys(("value", "stdout"), _OF_DRY_RUN)

@@ -41,7 +41,7 @@ class ProgramRuns:
     async def run(self, execution: Execution) -> Outcome:
         """The outcome of a program after `prepare`."""
         backend = await self.sandbox.ready()
-        workspace = self.workspaces(execution.context.principal)
+        workspace = self.workspaces(execution.caller.principal)
         execution.phase = Phase.CHECKING
         context = self._check_context(execution, backend, workspace)
         checked = await self.preflight.check(execution.code, context)
@@ -86,7 +86,7 @@ class ProgramRuns:
         return CheckContext(
             backend.importable,
             partial(self.services.artifacts.last_value, execution.owner),
-            self.refusals(execution.context).of,
+            self.refusals(execution.caller).of,
             workspace.may_have_module,
             None if skills is None else partial(skills.why_missing, execution.owner),
         )

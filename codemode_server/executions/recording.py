@@ -33,7 +33,7 @@ class ExecutionRecorder:
     def begin(self, execution: Execution) -> None:
         """Have the start recorded; `execution.wait_recorded` waits for that, and only then may the program run."""
         execution.is_recorded = True
-        redactor = execution.context.redactor
+        redactor = execution.caller.redactor
         if not execution.direct_call:
             execution.recorded_code = code_as_configured(execution.code, self.config, redactor)
         # First the audit, which only queues it: both rows are then written in one transaction.
@@ -65,7 +65,7 @@ class ExecutionRecorder:
             )
 
     def _append(self, kind: AuditEventKind, execution: Execution, **more: Any) -> None:
-        principal, session_id = execution.context.principal, execution.session.session_id
+        principal, session_id = execution.caller.principal, execution.session.session_id
         self.audit.append(AuditEvent(kind, principal, session_id, execution.execution_id, time.time(), **more))
 
     def _error(self, error: ProgramError, execution: Execution) -> str:
@@ -73,7 +73,7 @@ class ExecutionRecorder:
         # Even the type is a name that the program chose.
         text = f"{error.type}: {error.message}" if self.config.payloads == "all" else error.setting or error.type
         text += f" (line {error.line})" if error.line is not None and error.setting is None else ""
-        return recorded_text(text, execution.context.redactor, MAX_ERROR_CHARACTERS)
+        return recorded_text(text, execution.caller.redactor, MAX_ERROR_CHARACTERS)
 
 
 def code_as_configured(code: str, config: LiveConfig, redactor: Redactor | None = None) -> str | None:

@@ -103,7 +103,7 @@ class ExecutionService(OwnsTasks):
         """An execution that `launch` starts; `repeat` is that of a program that ran before."""
         limits, results = limits_of(self.config.settings.limits, timeout_s), CallResults(self.artifacts)
         repeat = repeat or Repeat.new()
-        return Execution(calls.execution_id, code, calls.context, limits, calls, results, call, description, repeat)
+        return Execution(calls.execution_id, code, calls.caller, limits, calls, results, call, description, repeat)
 
     def launch(self, execution: Execution) -> Execution:
         if self._tasks is None:
@@ -134,7 +134,7 @@ class ExecutionService(OwnsTasks):
         execution = self._live.get(execution_id)
         if execution is None or execution.done.is_set():
             execution = self._suspensions.take_ended(execution_id, principal)
-        return execution if execution is not None and execution.context.principal == principal else None
+        return execution if execution is not None and execution.caller.principal == principal else None
 
     def detach(self, execution: Execution) -> None:
         """Let an execution that waits for a person go on without its host; `resume` comes back to it."""
@@ -157,7 +157,7 @@ class ExecutionService(OwnsTasks):
         """The host has come back to an execution that was parked. Raises `MetaToolError` if it has ended, and the host
         took too long to come back."""
         execution = self._live.get(execution_id) or self._parked.get(execution_id)
-        if execution is None or execution.context.principal != principal:
+        if execution is None or execution.caller.principal != principal:
             raise MetaToolError("the program that asked for this has ended; run it again")
         self._parked.pop(execution_id, None)
         execution.resumed.set()

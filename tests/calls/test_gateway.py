@@ -185,7 +185,7 @@ class TestALinkedResource:
         await it.call("create_issue", {"title": "Bug"})
         with pytest.raises(UnknownTool, match="gitlab"):
             await it.gateway.read(it.calls, "gitlab", "doc://a")
-        it.calls = ExecutionCalls(it.calls.execution_id, it.calls.context, started=10)
+        it.calls = ExecutionCalls(it.calls.execution_id, it.calls.caller, started=10)
         with pytest.raises(InvalidArguments, match="no resources, and no result in this program links to"):
             await it.gateway.read(it.calls, "github", "doc://a")
         assert len(it.upstreams.reached) == 1

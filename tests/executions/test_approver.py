@@ -255,7 +255,7 @@ async def test_a_question_outlives_its_program_if_that_will_run_again(store: Sto
         it.begin(calls, call(calls, owner="ada"))
         await channel.wait_for(1)
         it.tasks.cancel_scope.cancel()
-    assert bool(await store.unanswered(calls.context.principal)) is outlives
+    assert bool(await store.unanswered(calls.caller.principal)) is outlives
 
 
 async def test_a_call_is_not_sent_if_the_answer_can_not_be_stored(store: Store) -> None:

@@ -57,7 +57,7 @@ def showing(folder: Path, kept_bytes: int = 10**6, **limits: Any) -> tuple[Attac
     kept = ArtifactStore(folder / "kept", kept_bytes, kept_bytes)
     config = LiveConfig(Settings(limits=LimitSettings(**limits)), Redactor([SECRET]))
     calls = ExecutionCalls(ExecutionId("x1"), Caller(ADA.principal, ADA.session, config))
-    execution = Execution(calls.execution_id, "", calls.context, Limits(), calls, CallResults(kept))
+    execution = Execution(calls.execution_id, "", calls.caller, Limits(), calls, CallResults(kept))
     return Attachments(execution, kept), execution.shown, kept
 
 

@@ -80,12 +80,12 @@ class Limits:
             return
         window = self._window(calls, rule)
         window.append(self._now() + limit.seconds)
-        self._windows[calls.context.principal.principal_id, rule] = window
+        self._windows[calls.caller.principal.principal_id, rule] = window
         if len(self._windows) > _MAX_WINDOWS:
             self._drop_passed()
 
     def _window(self, calls: ExecutionCalls, rule: str) -> deque[float]:
-        window = self._windows.get((calls.context.principal.principal_id, rule), deque())
+        window = self._windows.get((calls.caller.principal.principal_id, rule), deque())
         now = self._now()
         while window and window[0] <= now:
             window.popleft()

@@ -32,7 +32,7 @@ class Policy:
 
     def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision:
         rules = self._rules
-        names = calls.context.names if rules.permissions.rules else _NO_NAMES
+        names = calls.caller.names if rules.permissions.rules else _NO_NAMES
         subject, rule = rules.deciding(names, target, arguments)
         if rule is not None:
             return rule.decision
@@ -42,7 +42,7 @@ class Policy:
 
     def rule(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Rule | None:
         """The rule that decides; None if none matches."""
-        return self._rules.deciding(calls.context.names, target, arguments)[1]
+        return self._rules.deciding(calls.caller.names, target, arguments)[1]
 
     @property
     def has_limits(self) -> bool:

@@ -162,17 +162,17 @@ class PersonApprover:
     async def _approval(self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask) -> Approval:
         texts, now = self.texts_of(calls.execution_id), self.clock()
         is_long = is_large(call.arguments) or texts.size > 2_000
-        has_session = not calls.context.session.is_ephemeral
+        has_session = not calls.caller.session.is_ephemeral
         build = partial(question_of, texts=texts, done=done_so_far(calls), has_session=has_session)
         question = await run_sized(is_long, build, call, target, ask, self.config)
-        question = replace(question, sources=tuple(map(self.config.redactor.text, self.sources_of(calls.context))))
-        if self.write_rule is None or not calls.context.is_local:  # the configuration is not theirs
+        question = replace(question, sources=tuple(map(self.config.redactor.text, self.sources_of(calls.caller))))
+        if self.write_rule is None or not calls.caller.is_local:  # the configuration is not theirs
             question = replace(question, rule=None)
         return Approval(
             _new_id(),
             calls.execution_id,
-            calls.context.principal,
-            calls.context.session.session_id,
+            calls.caller.principal,
+            calls.caller.session.session_id,
             call.key,
             question,
             now,
@@ -327,7 +327,7 @@ def _decision(calls: ExecutionCalls, approval: Approval, *, is_repeated: bool = 
     if answer.channel == NOBODY:
         return Deny("it needs the user's approval, and nobody answered in time (approvals.timeout)")
     if not answer.is_approved:
-        reason = calls.context.redactor.visible(answer.reason)
+        reason = calls.caller.redactor.visible(answer.reason)
         said = "the user gave it up" if is_unanswered else "the user refused it"
         said += f": {reason}" if reason else ""
         asked = approval.question.reason

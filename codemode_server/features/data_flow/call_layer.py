@@ -19,4 +19,4 @@ class DataFlow(Layer):
     def restrict(self, call: Call) -> Deny | Ask | None:
         if not self._sources.has_rules:
             return None
-        return self._rules.decide(call.target, partial(self._sources.of, call.calls.context))
+        return self._rules.decide(call.target, partial(self._sources.of, call.calls.caller))

@@ -34,17 +34,17 @@ class FollowedPrograms(ExecutionLayer):
         if execution.direct_call:
             yield
             return
-        sources, workspace = self.sources, self.workspaces(execution.context.principal)
+        sources, workspace = self.sources, self.workspaces(execution.caller.principal)
         execution.may_be_logged = not sources.has_rules  # it may read something yet
         if not workspace.is_complete():
             workspace.make()
             await anyio.sleep(1.5 * CLOCK_SECONDS)  # else its folders would count as made by the program
-        sources.begin(execution.execution_id, execution.context)
+        sources.begin(execution.execution_id, execution.caller)
         own_change, newest = workspace.own_change(), math.inf
         try:
             yield
         finally:
-            execution.may_be_logged = not sources.is_restricted(execution.context)
+            execution.may_be_logged = not sources.is_restricted(execution.caller)
             has_log = execution.has_log and execution.may_be_logged
             if sources.may_pass_on(execution.execution_id) and workspace.own_change() == own_change:
                 with anyio.CancelScope(shield=True):

@@ -73,7 +73,7 @@ class ReadSources:
         """A subscriber of calls, which gets the end of a call before the program gets the answer."""
         match event:
             case CallSending(calls, _, target) | CallEnded(calls, _, target, decision=Recorded()):
-                self._add(_holder(calls.context), [self._source(target)])
+                self._add(_holder(calls.caller), [self._source(target)])
             case _:
                 pass
 

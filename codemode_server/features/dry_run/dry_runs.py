@@ -48,7 +48,7 @@ class DryRuns(ExecutionLayer):
     async def around_run(self, execution: Execution) -> AsyncIterator[None]:
         """Raises `MetaToolError` if the workspace can't be copied, or takes more than its quota; `JournalUnavailable`
         if the calls can't be read."""
-        principal, quota_bytes = execution.context.principal, execution.limits.workspace_mb * 2**20
+        principal, quota_bytes = execution.caller.principal, execution.limits.workspace_mb * 2**20
         folder = self.workspaces(principal).make()
         copy = execution.workspace = await anyio.to_thread.run_sync(_copy, folder, quota_bytes)
         try:
@@ -58,7 +58,7 @@ class DryRuns(ExecutionLayer):
                 await anyio.to_thread.run_sync(temporary.remove, copy)
         execution.outcome = await run_large(without_placeholder_numbers, execution.outcome)
         calls = await self.journal.calls(principal, execution.execution_id)
-        execution.plan = await run_large(plan_report, calls, execution.code, execution.context.redactor)
+        execution.plan = await run_large(plan_report, calls, execution.code, execution.caller.redactor)
 
 
 def _copy(folder: Path, quota_bytes: int) -> Path:

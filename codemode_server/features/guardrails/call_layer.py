@@ -68,7 +68,7 @@ class Guardrails(Layer):
         except ToolFailed as error:
             if not self._chain.looks_at("after_call"):
                 raise
-            text = call.calls.context.redactor.text(str(error))
+            text = call.calls.caller.redactor.text(str(error))
             found = await self._passed(call, GuardedResult(text, "error"), "error", str)
             raise type(error)(found.value) from error
         if isinstance(call.decision, Capture) or not self._chain.looks_at("after_call"):
@@ -145,7 +145,7 @@ def _guarded_call(call: Call, arguments: dict[str, Any]) -> GuardedCall:
         target.raw_name,
         target.sent(arguments),
         target.effect,
-        calls.context.principal.principal_id,
+        calls.caller.principal.principal_id,
         calls.execution_id,
         matches,
     )

@@ -104,7 +104,7 @@ class GuardedPrograms(ExecutionLayer):
 
 
 def _program(execution: Execution) -> GuardedProgram:
-    return GuardedProgram(execution.code, execution.context.principal.principal_id, execution.execution_id)
+    return GuardedProgram(execution.code, execution.caller.principal.principal_id, execution.execution_id)
 
 
 def _advice(denied: Deny) -> str:

@@ -30,7 +30,7 @@ class PageChannel:
         self._config = config
 
     async def ask(self, calls: ExecutionCalls, approval: Approval) -> ApprovalAnswer | None:
-        if not calls.context.is_local:
+        if not calls.caller.is_local:
             return None  # the page, and the browser, are on the machine of somebody else
         features = calls.host.features
         if Feature.ELICITATION in features:  # its form asks the same

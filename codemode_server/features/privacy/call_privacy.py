@@ -135,7 +135,7 @@ class Privacy(Layer, ServerTexts):
         named = await run_sized(call.is_large, tokens_in, arguments)
         if not named:
             return
-        found = await tokens.find(call.calls.context.principal.principal_id, {*named, *map(first_of_its_kind, named)})
+        found = await tokens.find(call.calls.caller.principal.principal_id, {*named, *map(first_of_its_kind, named)})
         known = {token: it for token, it in found.items() if token in named}
         invented = never_made(self._settings, target, named, found)
         if not known and not invented:
@@ -164,7 +164,7 @@ class Privacy(Layer, ServerTexts):
         the person has forgotten a token meanwhile."""
         if (tokens := self._map) is None:
             return arguments
-        known = await tokens.find(call.calls.context.principal.principal_id, decided.known)
+        known = await tokens.find(call.calls.caller.principal.principal_id, decided.known)
         now = replace(decided, known=known)
         if now.forgotten:
             restriction = restriction_of(self._settings, call.target, now)
@@ -220,7 +220,7 @@ class Privacy(Layer, ServerTexts):
         """A message of a server with tokens, which are asked for at once: a server that may not get so many gets none.
         Raises `ResultWithheld` if there are no tokens for it."""
         found, server = findings.found, call.target.server.raw_name
-        principal = call.calls.context.principal.principal_id
+        principal = call.calls.caller.principal.principal_id
         if (known := self._map) is None:
             if found:
                 raise ResultWithheld(f"{withheld}: there is no store of tokens")
@@ -236,7 +236,7 @@ class Privacy(Layer, ServerTexts):
 
     def _explain_tokens(self, calls: ExecutionCalls) -> None:
         """Tell the model, once in a session, what tokens are and which tools may receive which kinds."""
-        session = calls.context.session.session_id
+        session = calls.caller.session.session_id
         if session not in self._informed:
             self._informed[session] = None
             if len(self._informed) > _MAX_SESSIONS:
@@ -245,7 +245,7 @@ class Privacy(Layer, ServerTexts):
 
     async def _error_text(self, call: Call, error: CallError) -> str:
         """The text of an error of a call, without secrets and with tokens in place of personal data."""
-        text = call.calls.context.redactor.text(str(error))
+        text = call.calls.caller.redactor.text(str(error))
         if len(text) > _MAX_ERROR_CHARACTERS:
             return "it failed with an error that is too long to be searched for personal data"
         withheld = f"{title_of(call.target)} was called and failed, and why is withheld"

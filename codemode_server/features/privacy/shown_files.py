@@ -16,6 +16,6 @@ class SearchedFiles(ExecutionLayer):
 
     @asynccontextmanager
     async def around_run(self, execution: Execution) -> AsyncIterator[None]:
-        settings = execution.context.config.settings
+        settings = execution.caller.config.settings
         execution.unsearched_files = PrivacySettings.of(settings).unsearched_files
         yield

@@ -82,7 +82,7 @@ class Reruns:
                 raise MetaToolError(
                     f"{execution_id} goes on within the time that it began with; resume it without 'timeout'"
                 )
-            self.sources.share(execution_id, live.context, context)
+            self.sources.share(execution_id, live.caller, context)
             if live.done.is_set():
                 self.sources.end_sharing(execution_id)
             live.is_detached = False

@@ -191,7 +191,7 @@ class SessionLogs(OwnsTasks, ExecutionLayer):
     async def around_run(self, execution: Execution) -> AsyncIterator[None]:
         """The program finds what is logged so far; if it runs for long, it is logged before it ends."""
         execution.has_log = True
-        key = execution.context.principal, self._log_name(execution)
+        key = execution.caller.principal, self._log_name(execution)
         if (log := self._logs.get(key)) is not None and log.written != log.version:
             await self._write(key[0], log)
         beginning = asyncio.get_running_loop().call_later(_BEGIN_DELAY_SECONDS, self._note_running, execution)
@@ -202,17 +202,17 @@ class SessionLogs(OwnsTasks, ExecutionLayer):
 
     def _note_running(self, execution: Execution) -> None:
         if execution.may_be_logged:
-            self._put(execution, _task(execution, execution.context.redactor))
+            self._put(execution, _task(execution, execution.caller.redactor))
 
     async def after(self, execution: Execution) -> None:
         """The program has its final status, and its outcome is what the host got."""
-        outcome, redactor = execution.outcome, execution.context.redactor
+        outcome, redactor = execution.outcome, execution.caller.redactor
         if execution.begun.is_set() and execution.has_log and execution.may_be_logged:
             is_long = len(outcome.stdout) > LARGE_BYTES or is_large(outcome.value)
             self._put(execution, await run_sized(is_long, _ended, execution, redactor))
 
     def _put(self, execution: Execution, task: Task) -> None:
-        key = execution.context.principal, self._log_name(execution)
+        key = execution.caller.principal, self._log_name(execution)
         log = self._logs.setdefault(key, _Log(key[1], execution.started_at, execution.limits.workspace_mb))
         self._logs.move_to_end(key)
         if len(self._logs) > _MAX_LOGS:

@@ -111,7 +111,7 @@ class SignInOffers:
 
     def _can_offer(self, calls: ExecutionCalls, server: str) -> bool:
         settings = self._config.settings.servers.get(server)
-        if not calls.context.is_local:
+        if not calls.caller.is_local:
             return False  # the redirect comes to this machine, and only its user can open the address there
         if settings is None or calls.input_requests >= self._config.settings.limits.input_requests:
             return False

@@ -60,7 +60,7 @@ class ProgramSkills(ExecutionLayer):
         """The answer to an import of `skills.<path>`. Raises `MetaToolError` if there is no such module."""
         answer, found = await anyio.to_thread.run_sync(self.library.load, execution.owner, path)
         if found is not None:
-            self.sources.take_over(execution.context, found.sources)
+            self.sources.take_over(execution.caller, found.sources)
         return answer
 
     async def save(self, execution: Execution, name: str, text: str) -> str:
@@ -84,7 +84,7 @@ class ProgramSkills(ExecutionLayer):
         checked = await self.preflight.check(text, context)
         if checked.errors:
             raise MetaToolError(checked.message.replace("not run:", f"skills/{name}.py was not saved:", 1))
-        sources = tuple(self.sources.of(execution.context))
+        sources = tuple(self.sources.of(execution.caller))
         try:
             line = await anyio.to_thread.run_sync(self._propose, execution, name, text, sources)
         except OSError as error:

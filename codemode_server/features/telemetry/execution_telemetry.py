@@ -43,7 +43,7 @@ class ExecutionTelemetry(ExecutionLayer):
         self.metrics.count(EXECUTION_SECONDS, kind.value, amount=execution.milliseconds / 1e3)
 
     def _describe(self, span: Span, execution: Execution) -> None:
-        context, outcome, calls = execution.context, execution.outcome, execution.calls
+        context, outcome, calls = execution.caller, execution.outcome, execution.calls
         principal_id, session_id = context.principal.principal_id, execution.session.session_id
         error = execution.recorded_error
         spans.describe(

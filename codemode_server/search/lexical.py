@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -166,21 +166,23 @@ class Spelling:
     """The known words by their first letter, which is rarely wrong."""
 
     def __init__(self, known: Sequence[str]) -> None:
-        self._known: dict[str, set[str]] = {}
+        by_letter: dict[str, set[str]] = {}
         for word in known:
-            self._known.setdefault(word[:1], set()).add(word)
-        self.suggestions = lru_cache(_MAX_CACHED)(self._suggestions)
+            by_letter.setdefault(word[:1], set()).add(word)
+        # Of a function that does not refer to this object, which holds all words and is soon replaced.
+        self.suggestions = lru_cache(_MAX_CACHED)(partial(_suggestions, by_letter))
         """Suggested words with their weights; none for a word with anything but ASCII letters."""
 
-    def _suggestions(self, word: str) -> dict[str, float]:
-        if not _MIN_LETTERS <= len(word) <= _MAX_LETTERS or not (word.isascii() and word.isalpha()):
-            return {}
-        alike = self._known.get(word[:1], set())
-        for place in range(_MIN_LETTERS, len(word) - 2):  # `createissue` → create, issue
-            if word[:place] in alike and word[place:] in self._known.get(word[place], ()):
-                return dict.fromkeys((word[:place], word[place:]), _SUGGESTION_WEIGHT)
-        compared = sorted(known for known in alike if len(known) >= _MIN_LETTERS)
-        return dict.fromkeys(mistyped(word, compared, _MAX_SUGGESTIONS, _MAX_COMPARED), _SUGGESTION_WEIGHT)
+
+def _suggestions(by_letter: Mapping[str, set[str]], word: str) -> dict[str, float]:
+    if not _MIN_LETTERS <= len(word) <= _MAX_LETTERS or not (word.isascii() and word.isalpha()):
+        return {}
+    alike = by_letter.get(word[:1], set())
+    for place in range(_MIN_LETTERS, len(word) - 2):  # `createissue` → create, issue
+        if word[:place] in alike and word[place:] in by_letter.get(word[place], ()):
+            return dict.fromkeys((word[:place], word[place:]), _SUGGESTION_WEIGHT)
+    compared = sorted(known for known in alike if len(known) >= _MIN_LETTERS)
+    return dict.fromkeys(mistyped(word, compared, _MAX_SUGGESTIONS, _MAX_COMPARED), _SUGGESTION_WEIGHT)
 
 
 class LexicalIndex:

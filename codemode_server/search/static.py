@@ -39,7 +39,7 @@ _MAX_WORD_CHARACTERS = 32
 """Characters. Longer words are keys and hashes, whose pieces are noise."""
 _MAX_MIXED_WORD_CHARACTERS = 12
 """The same for words of letters and digits, which are more often identifiers."""
-_MAX_CACHED_WORDS = 50_000
+_MAX_CACHED_WORDS = 4_096
 _BATCH_TEXTS = 256
 """Bounds the memory of encoding: about 20 MB."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -31,23 +31,24 @@ class NearWords:
         if before is not None:
             vectors = np.concatenate([before.vectors, vectors])
         row_of |= {word: row for row, word in enumerate(new, len(row_of))}
-        self._table = table
         self.words: tuple[str, ...] = tuple(word for word in words if word in row_of)
-        self._stems = [stem(word) for word in self.words]
         self.vectors: Vectors = vectors[[row_of[word] for word in self.words]]
-        self.of = lru_cache(_MAX_CACHED)(self._of)
+        # Of a function that does not refer to this object, which is as large as all its vectors and soon replaced.
+        near = partial(_near, table, self.vectors, [stem(word) for word in self.words])
+        self.of = lru_cache(_MAX_CACHED)(near)
         """The stems of the nearest words with a weight, 0 to 1."""
 
-    def _of(self, word: str) -> dict[str, float]:
-        if not self.words:
-            return {}
-        cosines = self.vectors @ self._table.vectors([word])[0]
-        found: dict[str, float] = {}
-        likely = np.flatnonzero(cosines > _MIN_COSINE)
-        for number in likely[np.argsort(-cosines[likely], kind="stable")[:_MAX_NEAR_WORDS]]:
-            found.setdefault(self._stems[number], float(cosines[number] - _MIN_COSINE) / (1 - _MIN_COSINE))
-        found.pop(stem(word), None)
-        return found
+
+def _near(table: StaticTable, vectors: Vectors, stems: Sequence[str], word: str) -> dict[str, float]:
+    if not stems:
+        return {}
+    cosines = vectors @ table.vectors([word])[0]
+    found: dict[str, float] = {}
+    likely = np.flatnonzero(cosines > _MIN_COSINE)
+    for number in likely[np.argsort(-cosines[likely], kind="stable")[:_MAX_NEAR_WORDS]]:
+        found.setdefault(stems[number], float(cosines[number] - _MIN_COSINE) / (1 - _MIN_COSINE))
+    found.pop(stem(word), None)
+    return found
 
 
 class _Part(NamedTuple):

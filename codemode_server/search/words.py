@@ -15,6 +15,8 @@ from itertools import pairwise
 from codemode_server.catalog.naming import words
 
 _EXACT_WEIGHT = 0.75
+_MAX_CACHED = 4_096
+"""Words repeat: with ten times as many, 1,500 tools are indexed 6 % faster, and 8 MB are kept for good."""
 _JOINED_WEIGHT = 0.6
 """Weight of two adjacent words joined: a query for `key vault` also matches `keyvault`."""
 
@@ -76,7 +78,7 @@ def stems(text: str) -> list[str]:
     return [term for term in terms(text) if term[0] != "="]
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(_MAX_CACHED)
 def _chunk_terms(chunk: str) -> tuple[str, ...]:
     return tuple(term for word in _chunk_words(chunk) if word not in STOP_WORDS for term in _word_terms(word))
 
@@ -87,7 +89,7 @@ def _words(text: str) -> Iterator[str]:
         yield from _chunk_words(chunk[:100])
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(_MAX_CACHED)
 def _chunk_words(chunk: str) -> tuple[str, ...]:
     found: list[str] = []
     for run in _RUN.findall(chunk if chunk.isascii() else _folded(chunk)):
@@ -102,7 +104,7 @@ def _chunk_words(chunk: str) -> tuple[str, ...]:
 _RUN = re.compile(r"[^\W_]+")
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(_MAX_CACHED)
 def _word_terms(word: str) -> tuple[str, str]:
     return stem(word), f"={word}"
 

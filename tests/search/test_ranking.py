@@ -5,6 +5,8 @@ The table is the one that every installation has.
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any, ClassVar
 
 import pytest
@@ -127,3 +129,18 @@ class TestWhatMayBeFound:
         may_be = INDEX.segment_of == 0
         things = {one.thing.name for one in rank(INDEX, VECTORS, "post a message", may_be, 10)}
         assert things <= {thing.name for thing in INDEX.segments[0].collection.things}
+
+
+def test_an_index_that_is_replaced_leaves_memory_at_once() -> None:
+    """Without the garbage collector, which comes to large objects last: three copies of all vectors were kept."""
+    gc.disable()
+    try:
+        index = LexicalIndex(collections(Catalog.build(SERVERS)))
+        vectors = VectorIndex(STATIC, index)
+        rank(index, vectors, "photo", None, 3)
+        gone = [weakref.ref(it) for it in (index, vectors, vectors.near_words)]
+        del index, vectors
+
+        assert [it() for it in gone] == [None, None, None]
+    finally:
+        gc.enable()

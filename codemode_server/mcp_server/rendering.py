@@ -378,7 +378,7 @@ def _program_line(code: str, number: int, safe: Callable[[str], str]) -> str:
 def _remedy(setting: str, execution: Execution) -> str:
     remedy = _REMEDIES.get(setting, "")
     if setting == "limits.calls" and isinstance(execution.artifacts.get("calls"), Item):
-        remedy += f', or do the rest in another program, from results["{execution.execution_id}"].calls'
+        remedy += f', or do the rest in another program: call N is results["{execution.execution_id}/calls/N"] there'
     if not remedy or not setting.startswith("limits."):
         return remedy
     beyond = " above limits.call_bytes" if setting in ("limits.output_bytes", "limits.value_bytes") else ""

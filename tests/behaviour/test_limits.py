@@ -55,10 +55,10 @@ async def test_calls_in_flight_at_the_limit_are_answered_for_the_next_program(tm
         assert "resume=" not in answer.text, "the recorded calls count, so it would meet the same limit"
         assert [call["status"] for call in answer.content["calls"]] == ["succeeded"] * 5
         assert len(host.reached("list_issues")) == 5
-        calls = f"{answer.content['execution_id']}/calls"
-        assert f'results["{calls}/1"]' in answer.text
-        read = f"from codemode import results\nlen([results[f'{calls}/{{number}}'] for number in range(1, 6)])"
-        assert (await host.run(read)).value == 5
+        found = f'results["{answer.content["execution_id"]}/calls/N"]'
+        assert found in answer.text
+        each = ", ".join(f"len({found.replace('N', str(number))})" for number in range(1, 6))
+        assert (await host.run(f"from codemode import results\n[{each}]")).value == [5] * 5
 
 
 async def test_time_spent_waiting_for_upstreams_counts_apart(tmp_path: Path) -> None:

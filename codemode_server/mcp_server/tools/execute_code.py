@@ -100,7 +100,7 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
     if [arguments.code, arguments.resume, arguments.apply].count(None) != 2:
         raise MetaToolError(
             "execute_code: give either 'code', or 'resume' with the id of an execution, or 'apply' with the id of a "
-            "dry run; to go on with other code, give 'code' alone: it can use results[\"x…\"].calls"
+            "dry run; to go on with other code, give 'code' alone: it can use results[\"x…/calls/N\"]"
         )
     if arguments.dry_run and arguments.code is None:
         raise MetaToolError("execute_code: 'dry_run' goes with 'code' only")

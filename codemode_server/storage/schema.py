@@ -62,8 +62,8 @@ CREATE TABLE flow_sources (
     labels TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (principal, holder, server, tool)
 ) WITHOUT ROWID;
 CREATE TABLE tool_definitions (
-    principal TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL, digest TEXT NOT NULL, former TEXT NOT NULL,
-    seen_at REAL NOT NULL, accepted_at REAL, description_mark TEXT NOT NULL, schema_mark TEXT NOT NULL,
+    principal TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL, digest TEXT NOT NULL, is_change INTEGER NOT NULL,
+    seen_at REAL NOT NULL, accepted_at REAL,
     definition BLOB NOT NULL, size INTEGER NOT NULL, PRIMARY KEY (principal, server, tool, digest)
 );
 CREATE INDEX tool_definitions_size ON tool_definitions (principal, server, size);

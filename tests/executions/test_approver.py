@@ -30,8 +30,8 @@ ASK = Ask("rule 1 of permissions.rules (ask: github)")
 YES = ApprovalAnswer(True, channel="test")
 
 
-def target(description: str = "Create an issue.", schema: dict[str, Any] | None = None) -> ToolTarget:
-    tool = ToolDefinition("create_issue", description, input_schema=schema or {"type": "object"})
+def target(description: str = "Create an issue.") -> ToolTarget:
+    tool = ToolDefinition("create_issue", description, input_schema={"type": "object"})
     catalog = Catalog.build([UpstreamListing("github", UpstreamState.READY, (tool,))])
     return ToolTarget(catalog.server("github"), catalog.tool("github", "create_issue"))
 
@@ -181,35 +181,22 @@ async def test_a_program_that_runs_again_uses_the_answer_and_joins_the_open_ques
 
 
 NO = ApprovalAnswer(False, channel="test")
-WITH_DEFAULTS = {
-    "type": "object",
-    "properties": {
-        "page": {"type": "integer", "default": 1},
-        "all": {"type": ["boolean", "null"], "default": True},
-        "filter": {"type": "object", "properties": {"deep": {"default": "no"}}},
-    },
-}
 
 
 @pytest.mark.parametrize(
     ("first", "second", "is_asked"),
     [
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, False),
-        ({"a": 3}, {"a": 3.0}, False),
-        ({"a": [{"x": 2.0, "y": None}]}, {"a": [{"x": 2}]}, False),
-        ({"a": "x"}, {"a": "x", "page": 1, "note": None}, False),
-        ({"filter": {"deep": "no"}}, {"filter": {}}, False),
         ({"a": 1}, {"a": True}, True),
         ({"a": 1}, {"a": "1"}, True),
         ({"a": [1, None]}, {"a": [1]}, True),
-        ({"all": None}, {}, True),
         ({"a": "x", "page": 1}, {"a": "x", "page": 2}, True),
     ],
 )
 async def test_a_call_that_says_the_same_as_a_refused_one_is_refused_without_a_question(
     store: Store, first: dict[str, Any], second: dict[str, Any], *, is_asked: bool
 ) -> None:
-    channel, calls, to = Channel(), execution(), target(schema=WITH_DEFAULTS)
+    channel, calls, to = Channel(), execution(), target()
     async with asking(store, channel) as it:
         it.begin(calls, call(calls, **first), to)
         await channel.wait_for(1)
@@ -235,7 +222,7 @@ async def test_a_call_that_says_the_same_as_a_refused_one_is_refused_without_a_q
 async def test_equal_calls_at_once_are_asked_about_one_by_one_and_share_a_refusal(store: Store) -> None:
     channel, calls = Channel(), execution()
     async with asking(store, channel) as it:
-        for owner in ("Zo\u00eb", "Zoe\u0308", "Zo\u00eb", "bob"):
+        for owner in ("ann", "ann", "ann", "bob"):
             it.begin(calls, call(calls, owner=owner))
         await channel.wait_for(2)
         await anyio.wait_all_tasks_blocked()

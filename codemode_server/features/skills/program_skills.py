@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -24,16 +24,7 @@ from codemode_server.features.skills.rules import check_name, check_text, facts_
 from codemode_server.features.skills.store import SavedSkill
 from codemode_server.sandbox.backend_selection import Sandbox
 
-MAX_SAVES = 50
-"""Maximum per execution."""
 _MAX_WARNINGS = 3
-
-
-@dataclass(slots=True)
-class _Saves:
-    tries: int = 0
-    lines: dict[str, str] = field(default_factory=dict)
-    """Name → a line for the model."""
 
 
 class ReadSources(Protocol):
@@ -66,10 +57,6 @@ class ProgramSkills(ExecutionLayer):
     async def save(self, execution: Execution, name: str, text: str) -> str:
         """Store a skill as a proposal of this execution; gives a line for the model. Raises `MetaToolError` if it may
         not be saved, with what is wrong."""
-        saves = execution.own.setdefault(ProgramSkills, _Saves())
-        saves.tries += 1
-        if saves.tries > MAX_SAVES:
-            raise MetaToolError(f"a program may save at most {MAX_SAVES} skills")
         if execution.is_replay:
             return f"skills.{name} was not saved: this is a replay"
         if execution.is_dry_run:
@@ -90,7 +77,7 @@ class ProgramSkills(ExecutionLayer):
         except OSError as error:
             raise MetaToolError(f"skills/{name}.py can't be written: {error.strerror}") from error
         warnings = checked.warning_lines()[:_MAX_WARNINGS]
-        saves.lines[name] = line
+        execution.own.setdefault(ProgramSkills, {})[name] = line
         return "\n".join([line, *(f"warning: {warning}" for warning in warnings)])
 
     def _propose(self, execution: Execution, name: str, text: str, sources: tuple[Source, ...]) -> str:
@@ -119,8 +106,8 @@ class ProgramSkills(ExecutionLayer):
         """At the end, keep the proposals of an execution that succeeded, and delete those of one that did not; not
         while it waits."""
         yield
-        saves: _Saves | None = execution.own.get(ProgramSkills)
-        if saves is None or not saves.lines or execution.status is ExecutionStatus.WAITING:
+        saved: dict[str, str] = execution.own.get(ProgramSkills, {})
+        if not saved or execution.status is ExecutionStatus.WAITING:
             return
         is_done = execution.status is ExecutionStatus.SUCCEEDED
         try:
@@ -128,8 +115,8 @@ class ProgramSkills(ExecutionLayer):
         except (OSError, CodemodeError) as error:
             execution.calls.messages.append(f"what was saved under /skills could not be settled: {error}")
             return
-        lines = [line for line in saves.lines.values() if line not in execution.outcome.stdout]
-        not_saved = f"not saved, since the program did not succeed: {', '.join(saves.lines)}"
+        lines = [line for line in saved.values() if line not in execution.outcome.stdout]
+        not_saved = f"not saved, since the program did not succeed: {', '.join(saved)}"
         execution.calls.messages += lines if is_done else [not_saved]
 
     def _put_in_use(self, execution: Execution) -> None:

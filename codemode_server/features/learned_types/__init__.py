@@ -1,1 +1,4 @@
-"""Result types that are observed in calls and shown in stubs."""
+"""Result types that are observed in calls and shown in stubs.
+
+It hooks in as a subscriber of ended calls, and the catalog asks it for types.
+"""

@@ -1,5 +1,6 @@
 """Detection of personal data in results and texts, and the tokens that stand for it.
 
-The guardrail `personal_data` and the layer `Privacy` ask it. It needs the libraries of the extra `privacy`, and
-of `privacy-names` where names are to be found in free text.
+It hooks in as a layer of calls (`call_privacy`), where listings become the catalog (`protected_listings`) and as a
+layer of executions (`shown_files`); the guardrail `personal_data` asks it too. It needs the libraries of the extra
+`privacy`, and of `privacy-names` where names are to be found in free text.
 """

@@ -29,7 +29,7 @@ from codemode_server.mcp_server.instructions import INSTRUCTIONS
 from codemode_server.mcp_server.tools.registry import definitions
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.ranker import Ranker
+from codemode_server.search.ranker_stack import RankerStack
 
 
 def main(arguments: list[str]) -> int:
@@ -61,16 +61,16 @@ def tools_in_context() -> Row:
 
 def discovery() -> list[Row]:
     catalog = Catalog.build(_listings(60, 50))
-    ranker = Ranker()
+    levels = RankerStack()
     started = time.perf_counter()
-    ranker.index(collections(catalog))
+    levels.index(collections(catalog))
     built = time.perf_counter() - started
     queries = ("create an issue in a repository", "list unread messages", "delete record", "export as pdf", "weather")
     names = [server.name for server in catalog.servers]
     works: dict[str, Callable[[int], object]] = {
         "list_dir": lambda n: Tree(catalog).list_dir(f"/servers/{names[n % len(names)]}").text,
         "read_tool": lambda n: Tree(catalog).read_tool(catalog.servers[n % 60].tools[n % 50].path)[0].text,
-        "search_tools": lambda n: search_tools(catalog, ranker, queries[n % len(queries)]).text,
+        "search_tools": lambda n: search_tools(catalog, levels, queries[n % len(queries)]).text,
     }
     at = f"{catalog.tool_count:,} tools"
     rows = [Row(f"index of {at} built", f"{built:.2f} s", "under 1 s", built < 1)]

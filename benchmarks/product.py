@@ -124,7 +124,7 @@ class HostSession:
 def configuration(folder: Path, servers: dict[str, Any], **sections: Any) -> Path:
     """Write an upstream.yaml with a state folder of its own, ranked as an installation without extras ranks."""
     path = folder / "upstream.yaml"
-    settings = {"servers": servers, "state": {"dir": str(folder / "state")}}
+    settings = {"servers": servers, "state": {"dir": str(folder / "state")}, "search": {"ranker": "static"}}
     path.write_text(json.dumps(settings | sections))
     return path
 

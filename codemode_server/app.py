@@ -84,11 +84,13 @@ class App:
         self.workflows: Workflows | None = create("workflows", Path(settings.state.workflows))
         self.refusals = Refusals(self.config, self.tools.definitions.refusal)
         self.search = LiveSearch(
+            self.config,
             self.tools,
             self.refusals,
             self.skills,
             self.workflows,
             self.usage.usage_boost,
+            self.stores.vectors,
         )
         self.artifacts = ArtifactStore(
             self.state_folder / "kept",

@@ -29,7 +29,7 @@ check` prints mistakes with their lines, and `codemode-server config schema` pri
 At the start, a mistake in one server disables that server only; a mistake elsewhere disables everything, because limits
 and permissions must not be skipped. A saved file is read again while the server runs; an edit with any mistake is
 ignored. These settings are read at the start only: `sandbox`, `tracing`, `metrics`, `results`, `http`,
-`guardrails`, `principal`, and `dir`, `skills` and `workflows` of `state`.
+`guardrails`, `principal`, `ranker` and `model` of `search`, and `dir`, `skills` and `workflows` of `state`.
 
 This page is generated; the schema has the full texts. Defaults are in parentheses.
 """

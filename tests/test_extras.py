@@ -18,7 +18,7 @@ def test_the_command_is_that_of_the_installer(tmp_path: Path, folder: str, mark:
     prefix = tmp_path / folder
     prefix.mkdir(parents=True)
     (prefix / mark).touch()
-    assert command_for("langfuse", str(prefix), None) == command
+    assert command_for("semantic", str(prefix), None) == command
 
 
 @pytest.mark.parametrize(("direct_url", "package"), rows(TABLES["places"]))
@@ -27,11 +27,11 @@ def test_what_was_not_installed_from_an_index_is_installed_from_the_same_place(
 ) -> None:
     """The name alone would be looked up in an index, where it may be somebody else's."""
     (tmp_path / "pipx_metadata.json").touch()
-    found = command_for("langfuse", str(tmp_path), json.dumps(direct_url))
+    found = command_for("semantic", str(tmp_path), json.dumps(direct_url))
     assert found == f"pipx install --force {package}"
 
 
 def test_the_command_shows_no_password_of_an_address(tmp_path: Path) -> None:
     direct_url = json.dumps({"url": "https://ann:s3cret@example.org/codemode.whl", "archive_info": {}})
-    command = command_for("langfuse", str(tmp_path), direct_url)
-    assert command == "pip install 'codemode-server[langfuse] @ https://example.org/codemode.whl'"
+    command = command_for("semantic", str(tmp_path), direct_url)
+    assert command == "pip install 'codemode-server[semantic] @ https://example.org/codemode.whl'"

@@ -105,8 +105,30 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_at_once(tmp_path: Path) -> Non
         open_private(tmp_path / "file", os.O_RDONLY)
 
 
+def test_a_folder_above_that_others_may_write_to_is_refused_unless_it_is_sticky(tmp_path: Path) -> None:
+    """In a sticky folder, such as /tmp, nobody can exchange what is another's."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    with pytest.raises(NotPrivate) as refused:
+        private_folder(shared / "state", "state.dir")
+    assert str(refused.value) == (
+        f"'{shared / 'state'}' can't be used: others may write to '{shared}'; run: chmod go-w {shared}, "
+        "or set state.dir to another folder"
+    )
+    assert not (shared / "state").exists()
+    shared.chmod(0o1777)
+    assert private_folder(shared / "state") == shared / "state"
+
+
 @needs_root
-def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
+def test_a_link_or_file_of_another_user_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert private_folder(tmp_path / "link") == tmp_path / "real", "the control: it is this user's own"
+    os.lchown(tmp_path / "link", SOMEBODY, SOMEBODY)
+    with pytest.raises(NotPrivate, match=f"the link '.*' belongs to uid {SOMEBODY}; remove it"):
+        private_folder(tmp_path / "link")
     (tmp_path / "file").write_text("x")
     os.chown(tmp_path / "file", SOMEBODY, SOMEBODY)
     with pytest.raises(NotPrivate, match=f"belongs to uid {SOMEBODY}"):
@@ -124,7 +146,7 @@ def test_a_volume_of_a_pod_may_be_open_to_all(variable: str, outcome: str) -> No
         os.setgid(54321)
         os.setuid(54321)
         try:
-            private_folder(Path(sys.argv[1]), is_readable=True)
+            private_folder(Path(sys.argv[1]))
             print("used")
         except NotPrivate as error:
             print(error)
@@ -132,7 +154,7 @@ def test_a_volume_of_a_pod_may_be_open_to_all(variable: str, outcome: str) -> No
     with tempfile.TemporaryDirectory() as volume:
         Path(volume).chmod(0o777)
         done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code), volume],
+            [sys.executable, "-c", textwrap.dedent(code), f"{volume}/state"],
             env={"PYTHONPATH": str(ROOT), variable: "10.0.0.1"},
             capture_output=True,
             text=True,

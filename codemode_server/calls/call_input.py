@@ -37,6 +37,10 @@ class ServerTexts:
         """A question of a server to the host. Raises `ResultWithheld` if it can't be handed on."""
         return value
 
+    async def require_shareable(self, call: Call, address: str) -> None:
+        """Check an address that a server asks the person to open. Raises `ResultWithheld` if the host must not see
+        it."""
+
     def masked(self, call: Call, text: str) -> str:
         """A short text, such as a message on progress."""
         return call.calls.caller.redactor.text(text)
@@ -98,8 +102,8 @@ class CallInput:
         return returned_answer(forwarded, answer, self._config.redactor)
 
     async def _forwarded(self, request: InputRequest, feature: Feature) -> InputRequest:
-        """The request for the host, with tokens in place of personal data but in an address, which is opened in the
-        person's browser, where a token leads nowhere."""
+        """The request for the host, with tokens in place of personal data. An address that has any is refused, since it
+        is opened in the person's browser, where a token leads nowhere."""
         given, server, calls = dict(request.params), self._server, self._calls
         kept = {key: given.pop(key) for key in _PARTS_OF_ADDRESS if key in given} if feature is Feature.URL else {}
         try:
@@ -107,9 +111,12 @@ class CallInput:
             if feature is not Feature.URL:
                 return forwarded_request(InputRequest(request.method, given), server, calls.caller.redactor)
             question = InputRequest(request.method, {**calls.caller.redactor.value(given), **kept})
-            return forwarded_request(question, server, self._config.redactor)
+            forwarded = forwarded_request(question, server, self._config.redactor)
+            shown = "\n".join(str(forwarded.params[key]) for key in kept)
+            await self._texts.require_shareable(self._call, shown)
         except ResultWithheld as error:
             raise InputRefused(str(error)) from error
+        return forwarded
 
     def _without_host(self, request: InputRequest, feature: Feature, server: ServerSettings) -> dict[str, Any]:
         """The answer where the configuration or the host rules the feature out."""

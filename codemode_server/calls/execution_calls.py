@@ -94,7 +94,7 @@ class AskedApprovals:
     places: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_OPEN_QUESTIONS))
     """One is held while a question is open."""
     asking: defaultdict[str, anyio.Lock] = field(default_factory=lambda: defaultdict(anyio.Lock))
-    """Tools with digests of arguments → held while a person is asked about such a call: an equal one waits."""
+    """Spellings of calls (`patterns.spelling_of`) → held while a person is asked about one: an equal one waits."""
     refused: int = 0
     """Number of questions that the person answered with no, or nobody answered."""
     waiting: dict[int, str] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class AskedApprovals:
     questions: dict[int, str] = field(default_factory=dict)
     """The same → the commands that answer the question."""
     refusals: dict[str, Approval] = field(default_factory=dict)
-    """The same of the calls that the person refused → the question."""
+    """Spellings of the calls that the person refused → the question."""
     outlive_program: bool = False
     """True if open questions stay when the program ends, since it will run again and wait for them."""
 

@@ -2,13 +2,14 @@
 a program runs, by every call, and where values replace privacy tokens. Pure.
 
 Left out is a null for an optional argument, or key of an object within, that may not be null; a whole float becomes an
-integer where only integers are taken. The value of a token, which one result had as a text and another as a number, has
-the form that is taken there; where the schema allows several, or says nothing, it stays as it came.
+integer where only integers are taken. What JSON has several forms for (decimals, dates, the value of a token, which one
+result had as a text and another as a number) has the form that is taken there; where the schema allows several, or
+says nothing, it stays as it came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,19 +29,20 @@ _MAX_ALTERNATIVES, _MAX_DEPTH = 50, 12
 """Beyond these, the rest of a schema allows any type."""
 Path = tuple[str | int, ...]
 Forms = Mapping[str, Any]
-"""A value by `string` or `number`."""
+"""A value by `string`, `number`, or the format in which a text has it (`date`, `date-time`, `duration`)."""
 
 
-def fitted_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as the tool takes them."""
-    if not _may_change(arguments):
+def fitted_arguments(tool: Tool, arguments: dict[str, Any], forms: Iterable[tuple[Path, Forms]] = ()) -> dict[str, Any]:
+    """The arguments as the tool takes them. `forms`: other forms of a text, by the keys and indices that lead to it."""
+    known = {tuple(path): form for path, form in forms}
+    if not known and not _may_change(arguments):
         return arguments
-    fit = _Fit(SchemaReader(tool.input.schema), {})
+    fit = _Fit(SchemaReader(tool.input.schema), known)
     return fit.members(arguments, tool.input.members, tool.input.schema, (), 0)
 
 
 def fitted_value(value: Any, schema: object, forms: Mapping[Path, Forms]) -> Any:
-    """A value as its schema takes it. `forms`: other forms of a text, by the keys and indices that lead to it."""
+    """A value as its schema takes it; `forms` as above."""
     return _Fit(SchemaReader(schema), forms).value(value, schema, (), 0)
 
 
@@ -55,10 +57,11 @@ def _may_change(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The types that a schema takes."""
+    """The types and formats that a schema takes."""
 
     kinds: frozenset[str]
     """JSON types; empty for any."""
+    formats: frozenset[str]
     is_nullable: bool
 
 
@@ -110,7 +113,8 @@ class _Fit:
         taken = self._takes(schema)
         takes_text, takes_number = "string" in taken.kinds, bool(taken.kinds & {"number", "integer"})
         if takes_text and not takes_number:
-            return forms.get("string", value)
+            formats = [name for name in taken.formats if name in forms]
+            return forms[formats[0]] if len(taken.formats) == 1 and formats else forms.get("string", value)
         number = forms.get("number")
         is_fit = number is not None and ("number" in taken.kinds or isinstance(number, int))
         return number if takes_number and not takes_text and is_fit else value
@@ -124,9 +128,10 @@ class _Fit:
 def _taken_by(schema: Any, reader: SchemaReader) -> _Taken:
     named = [(flat, kinds) for flat, kinds in _alternatives(schema, reader) if kinds or not branches_of(flat)]
     is_any = not named or not all(kinds for _, kinds in named)
+    formats = {str(flat["format"]) for flat, _ in named if "format" in flat}
     nulls = (None in enum_of(flat) if enum_of(flat) else not kinds or "null" in kinds for flat, kinds in named)
     kinds = frozenset[str]().union(*(kinds for _, kinds in named))
-    return _Taken(frozenset() if is_any else kinds, not named or any(nulls))
+    return _Taken(frozenset() if is_any else kinds, frozenset(formats), not named or any(nulls))
 
 
 def _alternatives(schema: Any, reader: SchemaReader) -> list[tuple[Flat, list[str]]]:

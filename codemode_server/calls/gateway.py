@@ -18,7 +18,7 @@ from codemode_server.calls.targets import READING, ToolTarget
 from codemode_server.catalog.catalog import Server
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import Effect
-from codemode_server.sandbox.contract import Reply
+from codemode_server.sandbox.contract import ArgumentForms, Reply
 from codemode_server.support.off_loop import is_large, run_sized
 
 
@@ -63,6 +63,7 @@ class Gateway:
         arguments: dict[str, Any],
         *,
         raw: bool = False,
+        forms: ArgumentForms = (),
     ) -> Reply:
         """Call a tool for an execution, named as in `servers.<server>.<tool>`, with raw argument names. `raw` returns
         the whole result as the upstream sent it, also if it is marked as an error."""
@@ -70,7 +71,7 @@ class Gateway:
             target = self._resolver.tool(server, tool, is_raw=raw)
         except UnknownTool as error:
             raise self._unresolved(calls, server, tool, error) from None
-        return await self._kernel.run(calls, target, await _fitted(target, arguments))
+        return await self._kernel.run(calls, target, await _fitted(target, arguments, forms))
 
     async def call_direct(self, calls: ExecutionCalls, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
         """Call the tool of exactly these raw names, for a call without a program, with its whole result as the upstream
@@ -79,7 +80,7 @@ class Gateway:
             target = self._resolver.raw_tool(server, tool)
         except UnknownTool as error:
             raise self._unresolved(calls, server, tool, error) from None
-        return await self._kernel.run(calls, target, await _fitted(target, arguments))
+        return await self._kernel.run(calls, target, await _fitted(target, arguments, ()))
 
     async def read(
         self, calls: ExecutionCalls, server: str, named: str, arguments: dict[str, Any] | None = None
@@ -110,5 +111,5 @@ class Gateway:
         return error
 
 
-async def _fitted(target: ToolTarget, arguments: dict[str, Any]) -> dict[str, Any]:
-    return await run_sized(is_large(arguments), fitted_arguments, target.tool, arguments)
+async def _fitted(target: ToolTarget, arguments: dict[str, Any], forms: ArgumentForms) -> dict[str, Any]:
+    return await run_sized(is_large(arguments), fitted_arguments, target.tool, arguments, forms)

@@ -1,4 +1,4 @@
 """The catalog of tools: from upstream listings to the stub files that a model lists, reads, searches and imports.
 
-Pure. Names, descriptions and schemas come from upstreams and are untrusted.
+Everything but `sync` is pure. Names, descriptions and schemas come from upstreams and are untrusted.
 """

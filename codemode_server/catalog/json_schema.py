@@ -23,11 +23,13 @@ _STEPS = 5_000
 _MAX_DEPTH = 16
 _MAX_BRANCHES = 50
 _MAX_NESTED_BRANCHES = 3
-_CONDITIONAL = frozenset({"then", "else", "dependentSchemas", "dependentRequired"})
-"""Keywords that may allow more names; no tool of 1,469 real ones has any, so stubs do not explain them."""
+_CONDITIONS = "$conditions"
+"""Key of a merged schema: the keywords `if`, `then` and so on of each of its parts."""
+_CONDITIONAL = ("if", "then", "else", "dependentSchemas", "dependentRequired")
 _MAX_NUMBER = 2**53 - 1
 """Generators write the largest safe integer for no bound."""
 _ANNOTATIONS = frozenset({"$ref", "description", "title", "default", "examples", "deprecated", "$comment"})
+_TESTED = _ANNOTATIONS | {"type", "properties", "required"}
 
 
 class SchemaReader:
@@ -109,7 +111,9 @@ def _merged(first: Flat, second: Flat) -> Flat:
     """Both schemas merged as far as a type can express it; the first wins a conflict."""
     if not first:
         return second
-    merged = {**second, **first}
+    merged = {key: value for key, value in {**second, **first}.items() if key not in _CONDITIONAL}
+    if conditional := [*_conditional(first), *_conditional(second)]:
+        merged[_CONDITIONS] = conditional
     if isinstance(first.get("properties"), dict) and isinstance(second.get("properties"), dict):
         merged["properties"] = {**first["properties"], **second["properties"], **first["properties"]}
     for key in ("required", "anyOf", "oneOf"):
@@ -123,9 +127,11 @@ class Members:
     schemas: dict[str, Any]
     required: frozenset[str]
     is_open: bool
-    """True if others may be given: the schema says so, or a condition may, or it says nothing of any."""
+    """True if others may be given: the schema says so, or says nothing of any."""
     forms: tuple[str, ...] = ()
     """Each alternative as its names, such as `kind="page", page_id, title?`."""
+    conditions: tuple[str, ...] = ()
+    """What others need or allow, such as `when kind="page": page_id, title?`."""
 
 
 def members_of(reader: SchemaReader, schema: object) -> Members:
@@ -136,7 +142,9 @@ def members_of(reader: SchemaReader, schema: object) -> Members:
     inner = [(set(required_of(branch)), _all_properties(reader, branch, 0)) for branch in branches]
     own = dict(properties_of(flat))
     variants: dict[str, list[Any]] = {}
-    for _, found in inner:
+    typed = {name for name, part in own.items() if kinds_of(reader.flat(part))}  # elsewhere not as a condition says
+    depending = [{name: it[name] for name in it if name not in typed} for it in _consequences(reader, flat, 0)]
+    for found in (*(properties for _, properties in inner), *depending):
         for name, part in found.items():
             if part not in (known := variants.setdefault(name, [])):
                 known.append(part)
@@ -149,23 +157,84 @@ def members_of(reader: SchemaReader, schema: object) -> Members:
         schemas.setdefault(name, {})
     more = [part.get("additionalProperties", part.get("unevaluatedProperties")) for part in (flat, *branches)]
     is_said = any(it is True or isinstance(it, dict) for it in more) or "patternProperties" in flat
-    is_said = is_said or not all(map(_CONDITIONAL.isdisjoint, (flat, *branches)))
     is_open = is_said or (not schemas and False not in more)
+    for name in {name: None for part in (flat, *branches) for name in _mentioned(reader, part, 0)}:
+        schemas.setdefault(name, {})
     forms = dict.fromkeys(_form(reader, names, found) for names, found in inner if names or found)
     return Members(
         {name: part for name, part in schemas.items() if isinstance(name, str)},
         frozenset(required),
         is_open,
         tuple(forms) if len(forms) > 1 else (),
+        tuple(dict.fromkeys(text for it in _conditions(reader, flat) if (text := _condition_text(reader, it)))),
     )
 
 
 def _all_properties(reader: SchemaReader, flat: Flat, depth: int) -> dict[str, Any]:
-    """The properties of a schema, then those of its alternatives, to a few levels."""
+    """The properties of a schema, then those of its alternatives and conditions, to a few levels."""
     found = dict(properties_of(flat))
     for branch in branches_of(flat)[:_MAX_BRANCHES] if depth < _MAX_NESTED_BRANCHES else ():
         found = {**_all_properties(reader, reader.flat(branch), depth + 1), **found}
+    for more in _consequences(reader, flat, depth):
+        found = {**more, **found}
     return found
+
+
+def _conditional(flat: Flat) -> list[Flat]:
+    own = {key: flat[key] for key in _CONDITIONAL if key in flat}
+    merged = flat.get(_CONDITIONS)
+    return [*([own] if own else []), *(merged if isinstance(merged, list) else [])]
+
+
+def _conditions(reader: SchemaReader, flat: Flat) -> list[Flat]:
+    """Each condition as `if`, `then` and `else`, also those of an `else` that asks further."""
+    made: list[Flat] = []
+    waiting = _conditional(flat)
+    for part in waiting:
+        if len(made) >= _MAX_BRANCHES or not isinstance(part, dict):
+            break
+        for key in ("dependentRequired", "dependentSchemas"):
+            dependent = part.get(key)
+            for name, then in dependent.items() if isinstance(dependent, dict) else ():
+                then = {"required": then} if key == "dependentRequired" else then
+                made.append({"if": {"required": [name]}, "then": then})
+        if "then" in part or "else" in part:
+            other = reader.flat(part.get("else"))
+            waiting += _conditional(other)
+            other = {key: it for key, it in other.items() if key not in (*_CONDITIONAL, _CONDITIONS)}
+            made.append({**part, "else": other})
+    return made[:_MAX_BRANCHES]
+
+
+def _consequences(reader: SchemaReader, flat: Flat, depth: int) -> list[dict[str, Any]]:
+    parts = [it.get(key) for it in _conditions(reader, flat) for key in ("then", "else")]
+    return [_all_properties(reader, reader.flat(it), depth + 1) for it in parts if depth < _MAX_NESTED_BRANCHES]
+
+
+def _mentioned(reader: SchemaReader, flat: Flat, depth: int) -> Iterable[str]:
+    """The names in conditions, which may be declared nowhere else."""
+    for condition in _conditions(reader, flat) if depth < _MAX_NESTED_BRANCHES else ():
+        for part in map(reader.flat, (condition.get(key) for key in ("if", "then", "else"))):
+            yield from (*properties_of(part), *required_of(part))
+            yield from _mentioned(reader, part, depth + 1)
+
+
+def _condition_text(reader: SchemaReader, condition: Flat) -> str:
+    """A condition in words; empty if it is on more than the values or the presence of properties."""
+    tested = reader.flat(condition.get("if"))
+    values = {name: enum_of(reader.flat(part)) for name, part in properties_of(tested).items()}
+    needed = {name: [] for name in required_of(tested)} | values
+    then, other = (
+        _form(reader, set(required_of(part)), _all_properties(reader, part, 0))
+        for part in (reader.flat(condition.get(key)) for key in ("then", "else"))
+    )
+    if not needed or not all(values.values()) or not tested.keys() <= _TESTED or not (then or other):
+        return ""
+    shown = {
+        name: "=" + " or ".join(short_repr(it, 40) for it in known) if known else "" for name, known in needed.items()
+    }
+    said = f"when {one_line(', '.join(f'{name}{text}' for name, text in shown.items()), 200)}: {then or 'nothing more'}"
+    return f"{said}; else: {other}" if other else said
 
 
 def _narrowed(reader: SchemaReader, own: Any, variants: list[Any]) -> Any:

@@ -68,6 +68,15 @@ def _kind(name: str) -> str | None:
     return next((_KINDS[word.lower()] for word in words(name) if word.lower() in _KINDS), None)
 
 
+def is_reading_name(name: str) -> bool:
+    return _kind(name[:_MAX_CHARACTERS]) == "read"
+
+
+def object_words(name: str) -> frozenset[str]:
+    """The words in the name of a tool that are no verbs of a clear kind."""
+    return _words(name[:_MAX_CHARACTERS]) - _KINDS.keys()
+
+
 def _nearest(name: str, names: Sequence[str]) -> list[str]:
     """Names that share words with this one: rare words first, then the most similar."""
     if len(names) > _MAX_COMPARED:

@@ -7,7 +7,7 @@ of the upstream appears only in docstrings, comments and literals, cleaned by `u
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -71,6 +71,13 @@ def stub_of(
     return Stub("\n\n".join(blocks) + "\n", declarations, returned, writer.fields)
 
 
+def server_package_source(raw_name: str, description: str, names: Iterable[str]) -> str:
+    """The source of `servers/<server>/__init__.py`, which exports the tools of the server."""
+    doc = one_line(f"{raw_name} · {description}" if description else raw_name, 500)
+    lines = [f"from .{name} import {name} as {name}" for name in sorted(names)]
+    return "\n".join([docstring(doc), *lines, ""])
+
+
 @dataclass(frozen=True, slots=True)
 class _Argument:
     declaration: str
@@ -126,7 +133,8 @@ def _documentation(definition: ToolDefinition, arguments: list[_Argument], membe
         said = f"{summary}\n\n{said}"
     notes = _within(_NOTES_CHARACTERS, [argument.note for argument in arguments if argument.note])
     choice = "\n".join([*([_FORMS] if members.forms else []), *(f"  {form}" for form in members.forms)])
-    text = "\n\n".join(part for part in (said, choice, notes) if part)
+    conditions = "\n".join(members.conditions)
+    text = "\n\n".join(part for part in (said, choice, conditions, notes) if part)
     return docstring(text, indent="    ") if text else "    ..."
 
 

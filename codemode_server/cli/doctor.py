@@ -1,4 +1,4 @@
-"""The commands `doctor` and `setup`, which say and fetch what this machine lacks for sandboxes."""
+"""The commands `doctor` and `setup`, which say and fetch what this machine lacks for sandboxes and search."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.config.settings import Settings
 from codemode_server.features import provided
 from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, candidates, demand
+from codemode_server.search.vector_ranker import SearchDiagnosis, diagnose
 from codemode_server.support.text import escaped
 
 
@@ -48,7 +49,8 @@ class Report:
 async def _examine(configured: Settings, boot: bool) -> Report:
     """Check everything; with `boot`, boot a microVM unless a check has failed. Downloads and changes nothing."""
     report = await examine_sandbox(configured.sandbox, boot=boot)
-    others = [await anyio.to_thread.run_sync(check, configured) for check in provided("check")]
+    others = [_search(await anyio.to_thread.run_sync(diagnose, configured.search))]
+    others += [await anyio.to_thread.run_sync(check, configured) for check in provided("check")]
     is_met = report.is_met and not any(it.state == "missing" for it in others)
     return replace(report, checks=(*report.checks, *others), is_met=is_met)
 
@@ -70,6 +72,13 @@ async def examine_sandbox(settings: SandboxSettings, *, boot: bool) -> Report:
         why = f"`{demand(settings)}` can't be met" if demand(settings) else "no sandbox can be had"
         destination = f"nothing, since {why} as things are"
     return Report((*checks,), destination, is_met)
+
+
+def _search(found: SearchDiagnosis) -> Check:
+    if not found.problem:
+        return Check("search", "ok", found.text)
+    why = f"{found.level}, by {found.description}; no better, since {found.problem}"
+    return Check("search", "ok" if found.is_met else "missing", why, found.remedy)
 
 
 def add_arguments_setup(parser: argparse.ArgumentParser) -> None:

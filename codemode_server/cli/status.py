@@ -21,6 +21,7 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.problems import no_server
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.features import provided
+from codemode_server.search.vector_ranker import diagnose
 from codemode_server.support.text import one_line
 from codemode_server.support.tokens import estimate_tokens
 
@@ -43,15 +44,16 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
     async with inspected(loaded, wait_seconds) as app:
         servers = app.catalog().servers
         sandbox = await examine_sandbox(loaded.settings.sandbox, boot=False)
+        search = await anyio.to_thread.run_sync(diagnose, loaded.settings.search)
         files = await anyio.to_thread.run_sync(workspace.status_line, loaded)
         mask = app.config.redactor.text
         warned = (f"warning: {line}" for line in rules_without_tools(loaded.settings.permissions, app.catalog()))
         of_features = [line for status_lines in provided("status_lines") for line in await status_lines(app)]
         where = f"sandbox: {sandbox.destination}; `codemode-server doctor` tells more"
-        found = (*warned, *of_features, files, where)
+        found = (*warned, *of_features, files, f"search: {search.text}", where)
         lines = [one_line(mask(line)) for line in found if line]
         page = "\n".join([servers_table(servers, mask), "", *lines])
-        return page, sandbox.is_met and all(map(is_well, servers))
+        return page, sandbox.is_met and search.is_met and all(map(is_well, servers))
 
 
 def is_well(server: Server) -> bool:

@@ -16,7 +16,7 @@ from codemode_server.config.expansion import NotExpandable, expand
 from codemode_server.config.places import with_home
 from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.config.secrecy import Secrets, looks_secret
-from codemode_server.config.settings import ServerSettings, Settings
+from codemode_server.config.settings import ServerSettings, Settings, is_folder
 from codemode_server.domain.errors import SettingsError
 from codemode_server.domain.principals import PRINCIPAL_VARIABLE, principal_id
 from codemode_server.secrets.commands import words_of
@@ -146,8 +146,12 @@ class Reading:
                 "workflows": self._path(settings.state.workflows),
             }
         )
+        model = settings.search.model
+        search = settings.search
+        if is_folder(model):  # otherwise it stays unset, so that search knows that it was not configured
+            search = search.model_copy(update={"model": self._path(model)})
         sections = {name: section.completed(self.variables) for name, section in _sections(settings)}
-        return settings.model_copy(update=sections | {"servers": servers, "state": state})
+        return settings.model_copy(update=sections | {"servers": servers, "state": state, "search": search})
 
     def _with_server_paths(self, server: ServerSettings) -> ServerSettings:
         if server.command is not None:

@@ -106,12 +106,26 @@ class LimitSettings(Section):
 class SearchSettings(Section):
     """How `search_tools` ranks."""
 
+    read_at_start = ("ranker", "model")
+
+    ranker: Literal["auto", "lexical", "static", "semantic"] = "auto"
+    """`lexical` ranks by words; `static` adds a small table of what words mean; `semantic` adds a model. `auto` takes
+    the best that is on this machine and downloads nothing; `semantic` downloads a missing model. While a ranker is not
+    ready or not available, the next simpler one answers; `codemode-server status` shows which one."""
+    model: str = Field(default="all-MiniLM-L6-v2", min_length=1, max_length=500)
+    """Model of `semantic`: a name on the Hugging Face hub, or a folder (`./models/…`, relative to the configuration
+    file)."""
     habits: bool = True
     """Puts tools that programs call often first among equally good results. Stored between runs: names of tools and a
     number that fades within weeks, no queries, arguments or results. `false` deletes them."""
     listed_tokens: Number = Field(default=600, ge=0, le=20_000)
     """Token budget for the server names and signatures in our tools' descriptions. So a short task needs no search.
     Fixed when a session begins. 0 lists nothing. Claude Code cuts what is much longer than the default."""
+
+
+def is_folder(model: str) -> bool:
+    """True if `search.model` is a folder; names on the hub have a slash too."""
+    return model.startswith(("/", "./", "../", "~"))
 
 
 class TypeSettings(Section):
@@ -147,7 +161,7 @@ class StateSettings(Section):
 
     dir: str | None = None
     """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must
-    belong to you; leave it where nobody else may write. Default: the user's data folder."""
+    belong to you, and nobody else may be able to write to a folder above it. Default: the user's data folder."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
     """Detail of arguments and results in the audit and traces: everything, only types and sizes, or nothing."""
     kept_mb: Number = Field(default=256, ge=0, le=65_536)

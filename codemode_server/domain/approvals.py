@@ -80,6 +80,8 @@ class Question:
     """The rule that the answer `always` would write, as YAML; None if there is no such answer."""
     is_unanswered: bool = False
     """True if an earlier run sent the call and got no answer."""
+    reads: tuple[str, ...] = ()
+    """Calls of the same server that may show whether it arrived."""
     result: str = ""
     """The result that the program needs if it arrived, and why the last one was not accepted; empty if any will do."""
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from codemode_server.domain.tools import ToolDefinition
 
+_MARK_CHARACTERS = 16
 SERVER = "(its own description)"
 """In place of a tool's name, for what a server says of itself."""
 MAX_WAITING = 5
@@ -36,11 +37,15 @@ class KnownDefinition:
     tool: str
     """Raw names."""
     digest: str
-    is_change: bool
-    """True if another definition of the tool was accepted; else the tool is new."""
+    former: str
+    """Name of the tool that it changes: this one, or one that was renamed; empty if it is new."""
     seen_at: float
     accepted_at: float | None
     """None: it waits for the person's review."""
+    description_mark: str = ""
+    """Short digest of the description; empty if there is none."""
+    schema_mark: str = ""
+    """Short digest of the input schema; empty if it has no properties."""
 
     @property
     def is_accepted(self) -> bool:
@@ -86,19 +91,36 @@ def new_definitions(
     server: str, known: KnownTools, listed: Sequence[ToolDefinition], *, accept_new: bool, at: float
 ) -> list[KnownDefinition]:
     """Definitions, or changes of them, that a listing adds to the known ones. The first listing of a server is accepted
-    as it is. Later, new tools are accepted if `accept_new`; changed ones wait for the person."""
+    as it is. Later, new tools are accepted if `accept_new`; changed ones, and those that look like one that is gone,
+    wait for the person."""
+    gone = _Gone(known, {it.name for it in listed})
     added: list[KnownDefinition] = []
     for it in listed:
         ours, digest = known.get(it.name, {}), definition_digest(it)
         found = ours.get(digest)
         if found is not None:
-            if accept_new and not found.is_accepted and not found.is_change:
+            if accept_new and not found.is_accepted and not found.former:
                 added.append(replace(found, accepted_at=at))
             continue
-        is_change = any(one.is_accepted for one in ours.values())
-        is_accepted = not known or (accept_new and not is_change)
-        added.append(KnownDefinition(server, it.name, digest, is_change, at, at if is_accepted else None))
+        marks = _marks(it)
+        former = it.name if any(one.is_accepted for one in ours.values()) else gone.former_of(marks)
+        is_accepted = not known or (accept_new and not former)
+        added.append(KnownDefinition(server, it.name, digest, former, at, at if is_accepted else None, *marks))
     return added
+
+
+class _Gone:
+    def __init__(self, known: KnownTools, names: set[str]) -> None:
+        self._tools: dict[str, str] = {}
+        for tool, definitions in known.items():
+            if tool in names:
+                continue
+            for it in definitions.values():
+                if it.is_accepted:
+                    self._tools |= dict.fromkeys(filter(None, (it.description_mark, it.schema_mark)), tool)
+
+    def former_of(self, marks: tuple[str, str]) -> str:
+        return next((self._tools[mark] for mark in marks if mark in self._tools), "")
 
 
 def by_tool(definitions: Iterable[KnownDefinition]) -> dict[str, dict[str, KnownDefinition]]:
@@ -106,6 +128,16 @@ def by_tool(definitions: Iterable[KnownDefinition]) -> dict[str, dict[str, Known
     for it in definitions:
         found.setdefault(it.tool, {})[it.digest] = it
     return found
+
+
+def _marks(tool: ToolDefinition) -> tuple[str, str]:
+    has_properties = bool(tool.input_schema.get("properties"))
+    schema = json.dumps(tool.input_schema, sort_keys=True, default=str) if has_properties else ""
+    return _mark("description", " ".join(tool.description.split())), _mark("schema", schema)
+
+
+def _mark(kind: str, text: str) -> str:
+    return digest_of(f"{kind} {text}")[:_MARK_CHARACTERS] if text else ""
 
 
 def _canonical(value: Any, key: str) -> Any:

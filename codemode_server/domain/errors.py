@@ -8,6 +8,8 @@
     ├── AuditUnavailable       the person: the audit can't be read
     ├── SecretUnavailable      the person: a secret can't be read or stored
     ├── NotPrivate             the person: another user could write to the product's folders (`private_files`)
+    ├── EncoderFailed          the person: search ranks without the model
+    │   └── EncoderMissing     nobody has to act: no package for a model is installed
     ├── DecisionOutdated       nobody has to act: the kernel decides on the call again
     ├── MetaToolError          the model: a bad argument to one of the four tools
     ├── ExecutionError         the model: the program can't go on
@@ -74,6 +76,21 @@ class AuditUnavailable(CodemodeError):
 
 class SecretUnavailable(CodemodeError):
     """Raised when a secret can't be read or stored; the message names the remedy and holds no value."""
+
+
+class EncoderFailed(CodemodeError):
+    """Raised when texts can't be encoded as vectors; search then uses the next best ranker. `remedy` says how to fix
+    it. `may_retry` says whether another attempt may help: a process that ended, not a broken model."""
+
+    def __init__(self, reason: str, remedy: str = "", *, may_retry: bool = False) -> None:
+        super().__init__(f"{reason}; {remedy}" if remedy else reason)
+        self.reason = reason
+        self.remedy = remedy
+        self.may_retry = may_retry
+
+
+class EncoderMissing(EncoderFailed):
+    """Raised when there is no model on this machine and none is configured; this is not a failure."""
 
 
 class MetaToolError(CodemodeError):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.ids import ExecutionId, PrincipalId
 
 WORKSPACE = "workspace"
 """The holder of what all sessions of a principal may have read from /workspace, in place of the id of a session."""
+SESSION_LOGS = "session logs"
+"""The holder of what they may have read from the logs that the product writes there."""
+SHARED = (WORKSPACE, SESSION_LOGS)
 ANY_TOOL = "*"
 """In place of the tools of a server that has too many to hold them one by one."""
 
@@ -73,4 +76,20 @@ class SourceSet:
 
 
 Holder = tuple[PrincipalId, str]
-"""A principal, and the id of its session, `WORKSPACE`, or the name of several sessions that count as one."""
+"""A principal, and the id of its session, one of `SHARED`, or the name of several sessions that count as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProgram:
+    execution_id: ExecutionId
+    holder: Holder
+    began_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeftPrograms:
+    """The programs that killed products ran."""
+
+    programs: Sequence[RunningProgram]
+    is_alone: bool
+    """True if no other product on the same store has run a program and still runs."""

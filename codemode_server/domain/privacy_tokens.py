@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 TOKEN = re.compile(r"<([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)_([1-9][0-9]{0,8})>")
+TOKEN_IN_ANY_CASE = re.compile(TOKEN.pattern, re.IGNORECASE | re.ASCII)
 DEFAULT_MAX_TOKENS = 50_000
 _MAX_LABEL_CHARACTERS = 40
 _WITH_VALUE = re.compile(rf"({TOKEN.pattern} \([^)\n]*\)) is .*", re.DOTALL)

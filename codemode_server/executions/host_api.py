@@ -19,7 +19,7 @@ from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.layers import ExecutionLayers
-from codemode_server.sandbox.contract import Reply
+from codemode_server.sandbox.contract import ArgumentForms, Reply
 from codemode_server.search.results import SearchResults
 
 Search = Callable[[Caller, str, str, str | None, int, str | None], Awaitable[SearchResults]]
@@ -69,9 +69,19 @@ class ProgramHostApi:
         self._execution, self._services, self._layers = execution, services, layers
         self._attachments = Attachments(execution, services.artifacts)
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        raw: bool = False,
+        forms: ArgumentForms = (),
+    ) -> Reply:
         with _ending_without_record():
-            return await self._services.gateway.call(self._execution.calls, server, tool, arguments, raw=raw)
+            return await self._services.gateway.call(
+                self._execution.calls, server, tool, arguments, raw=raw, forms=forms
+            )
 
     async def read(self, server: str, uri: str, arguments: dict[str, Any]) -> Reply:
         with _ending_without_record():

@@ -1,14 +1,17 @@
 """Serves the MCP server over HTTP to those who have a token, with bounds on what a connection may cost.
 
-Without a token nothing is answered but where to get one, before a byte of the body is read. The number of
-connections, and the size and the time of a body, are bounded.
+Without a token nothing is answered but where to get one, before a byte of the body is read. With the bounds of
+`http_connections`, others can't hold the service up, whether by many connections or by slow ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import anyio
 import anyio.to_thread
 import uvicorn
 from starlette.requests import ClientDisconnect, Request
@@ -16,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 
 from codemode_server.support import http_connections
 from codemode_server.support.json_values import holds_too_many_values
+from codemode_server.support.off_loop import Pace
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -31,6 +35,9 @@ MAX_BODY_BYTES = 1 << 20
 """A program is the largest thing that a host sends."""
 MAX_BODY_VALUES = 20_000
 """Values and keys in the JSON of one request."""
+_LARGE_BODY_BYTES = 64 << 10
+_LARGE_AT_ONCE = 16
+"""Large bodies that are received and held at once. One is parsed at a time: it takes several times its size."""
 BODY_SECONDS = 30.0
 
 
@@ -70,6 +77,7 @@ class _Guarded:
         self._app = app
         self._mcp = mcp
         self._authenticator = authenticator
+        self._large, self._parsing = anyio.Semaphore(_LARGE_AT_ONCE), anyio.Semaphore(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -93,25 +101,44 @@ class _Guarded:
                 await _response(text, media_type=_PROMETHEUS)(scope, receive, send)
                 return
         request = Request(scope, receive)
-        try:
-            body = await http_connections.body_of(request, MAX_BODY_BYTES, BODY_SECONDS)
-        except TimeoutError:
-            await _response(f"the request took longer than {BODY_SECONDS:g} seconds\n", 408)(scope, receive, send)
-            return
-        except http_connections.BodyTooLarge:
-            await _response(f"a request may have {MAX_BODY_BYTES:,} bytes\n", 413)(scope, receive, send)
-            return
-        except ClientDisconnect:
-            return
-        if holds_too_many_values(body, MAX_BODY_VALUES):
-            await _response(f"a request may have {MAX_BODY_VALUES:,} values and keys\n", 413)(scope, receive, send)
-            return
-        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        is_large = int(request.headers.get("content-length", MAX_BODY_BYTES)) > _LARGE_BODY_BYTES
+        async with AsyncExitStack() as held:
+            if is_large and scope["method"] == "POST":
+                await held.enter_async_context(self._large)
+            try:
+                body = await http_connections.body_of(request, MAX_BODY_BYTES, BODY_SECONDS)
+            except TimeoutError:
+                refusal = _response(f"the request took longer than {BODY_SECONDS:g} seconds\n", 408)
+                await refusal(scope, receive, send)
+                return
+            except http_connections.BodyTooLarge:
+                await _response(f"a request may have {MAX_BODY_BYTES:,} bytes\n", 413)(scope, receive, send)
+                return
+            except ClientDisconnect:
+                return
+            if holds_too_many_values(body, MAX_BODY_VALUES):
+                await _response(f"a request may have {MAX_BODY_VALUES:,} values and keys\n", 413)(scope, receive, send)
+                return
+            if len(body) > _LARGE_BODY_BYTES:
+                await held.enter_async_context(self._turn_to_parse())
+            messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+            del body
 
-        async def replay() -> Message:
-            return messages.pop() if messages else await receive()
+            async def replay() -> Message:
+                return messages.pop() if messages else await receive()
 
-        await self._app(scope, replay, send)
+            async def answer(message: Message) -> None:
+                await held.aclose()  # an answer begins once the request was read, and may take as long as a program
+                await send(message)
+
+            await self._app(scope, replay, answer)
+
+    @asynccontextmanager
+    async def _turn_to_parse(self) -> AsyncGenerator[None]:
+        async with self._parsing:
+            pace = Pace()
+            yield
+            await pace.rest()
 
 
 def _response(text: str, status: int = 200, media_type: str = "text/plain") -> Response:

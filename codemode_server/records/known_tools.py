@@ -19,7 +19,7 @@ from codemode_server.config.live import Caller, LiveConfig, local_principal
 from codemode_server.config.problems import nearest
 from codemode_server.domain.calls import Decision
 from codemode_server.domain.errors import CodemodeError, UnknownTool
-from codemode_server.domain.flows import WORKSPACE, Holder, Source, SourceSet
+from codemode_server.domain.flows import SHARED, Holder, Source, SourceSet
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.features import provided
@@ -148,7 +148,8 @@ class KnownTools:
         if session is not None and (principal, session) not in self.read:
             raise CodemodeError(f"nothing is stored of a session {session!r}; `codemode-server sources` lists them")
         own = () if session is None else self.read[principal, session]
-        return SourceSet([*own, *self.read.get((principal, WORKSPACE), ())])
+        shared = (it for name in SHARED for it in self.read.get((principal, name), ()))
+        return SourceSet([*own, *shared])
 
     def explain(
         self, found: NamedTool, arguments: Mapping[str, Any] | None, others: Sequence[Decision] = ()

@@ -10,7 +10,7 @@ The `HostApi` knows who is calling; a frame never says it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -46,12 +46,25 @@ class Reply:
     """True if the value is a list of whose items each came as a text of its own."""
 
 
+ArgumentForms = Sequence[tuple[tuple[str | int, ...], Mapping[str, Any]]]
+"""Texts in the arguments of a call that stand for Python values (decimals, dates): the path to each, and the other
+forms that it has, by JSON type (`number`) or by format (`date`, `date-time`, `duration`)."""
+
+
 class HostApi(Protocol):
     """Everything that a program can ask of the host. Each method may be awaited many times at once. Of errors a
     `CallError` of `call` and `read`, and a `CodemodeError` of the others, goes to the program, which continues; an
     `ExecutionError` ends it."""
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        raw: bool = False,
+        forms: ArgumentForms = (),
+    ) -> Reply:
         """Call a tool, named as in `servers.<server>.<tool>`; `raw` returns the result as the upstream sent it."""
 
     async def read(self, server: str, uri: str, arguments: dict[str, Any]) -> Reply:

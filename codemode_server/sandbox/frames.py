@@ -6,7 +6,7 @@ A frame (see `processes.stream_readers`) is UTF-8 JSON, an object with `op`.
                                                                repeat {key}: of its randomness
                    reply {id, ok: true, value, encoding}       encoding: json | blocks
                    reply {id, ok: false, kind, message}        kind: an error's code, e.g. unknown_tool
-    guest → host   call {id, server, tool, arguments, raw}     answered by a reply; raw may be missing
+    guest → host   call {id, server, tool, arguments, raw, forms}  answered by a reply; raw and forms may be missing
                    read {id, server, uri, arguments}           a resource; answered by a reply; arguments may be missing
                    resources {id, server}                      those that a server lists; answered by a reply
                    load {id, module}                           answered by a reply
@@ -119,17 +119,26 @@ class HostCall(Request):
     size: int
 
 
+class TextForms(_Frame):
+    """The other forms of one text in the arguments, as in `contract.ArgumentForms`."""
+
+    at: list[str | int]
+    forms: dict[str, Any]
+
+
 class Call(HostCall):
     op: Literal["call"]
     tool: Name
     raw: bool = False
+    forms: list[TextForms] = Field(default_factory=list)
 
     @property
     def title(self) -> str:
         return f"{self.server}.{self.tool}"
 
     def ask(self, host_api: HostApi) -> Awaitable[Reply]:
-        return host_api.call(self.server, self.tool, self.arguments, raw=self.raw)
+        forms = [(tuple(it.at), it.forms) for it in self.forms] if self.forms else ()
+        return host_api.call(self.server, self.tool, self.arguments, raw=self.raw, forms=forms)
 
 
 class Read(HostCall):

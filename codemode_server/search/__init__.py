@@ -1,6 +1,6 @@
 """Finds the tools and skills that fit a query: the ranking behind `search_tools`.
 
-`answer` runs the steps: the ranking of `ranker`, then thresholds and the text of `results`.
+`answer` runs the steps: the ranking of `ranker_stack`, then deduplication, thresholds and the text of `results`.
 Nothing here is imported before the handshake with the host, because importing numpy alone doubles its time.
 """
 

@@ -17,15 +17,15 @@ from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import EFFECTS_OF_SETTINGS, Effect, UpstreamState, without_output
 from codemode_server.search.documents import Findable
-from codemode_server.search.ranker import Ranker
+from codemode_server.search.ranker_stack import RankerStack, Ranking
 from codemode_server.search.ranking import Scored
-from codemode_server.search.relevance import above_threshold, unmet_subqueries
+from codemode_server.search.relevance import above_threshold, deduplicated, unmet_subqueries
 from codemode_server.search.results import DetailLevel, SearchResult, SearchResults
 from codemode_server.search.words import stems
 from codemode_server.support.text import counted, first_few
 
 _RANKED_BEYOND = 20
-"""Extra results that are ranked beyond the limit: the successor of a deprecated tool may be among them."""
+"""Extra results that are ranked beyond the limit, since some will be merged."""
 _SERVERS_NAMED = 20
 _NEAREST = 3
 _MAX_NAMED = 3
@@ -42,7 +42,7 @@ _Allowed = TypeVar("_Allowed", bound=str)
 
 def search_tools(
     catalog: Catalog,
-    ranker: Ranker,
+    rankers: RankerStack,
     query: str,
     detail_level: str = "with_description",
     server: str | None = None,
@@ -51,7 +51,7 @@ def search_tools(
     refusal_of: RefusalOf = no_refusal,
     skills: Set[Skill] | None = None,
 ) -> SearchResults:
-    """The best results for a query; without a query everything, by name. `ranker` has indexed the catalog and skills;
+    """The best results for a query; without a query everything, by name. `rankers` has indexed the catalog and skills;
     `skills` are those that may be found, None for all. Raises `MetaToolError`: an argument is invalid."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_RESULTS:
         raise MetaToolError(f"limit must be an integer from 1 to {MAX_RESULTS}")
@@ -63,7 +63,7 @@ def search_tools(
     except UnknownTool as error:
         raise MetaToolError(str(error)) from error
     query = query[:_QUERY_CHARACTERS].strip()
-    return _Search(catalog, ranker, refusal_of, skills, query, level, only, is_of_skills, wanted, limit).answer()
+    return _Search(catalog, rankers, refusal_of, skills, query, level, only, is_of_skills, wanted, limit).answer()
 
 
 def _as_spelt(catalog: Catalog, server: str) -> str:
@@ -83,7 +83,7 @@ def _one_of(argument: str, allowed: Sequence[_Allowed], given: str) -> _Allowed:
 @dataclass(frozen=True, slots=True)
 class _Search:
     catalog: Catalog
-    ranker: Ranker
+    rankers: RankerStack
     refusal_of: RefusalOf
     skills: Set[Skill] | None
     query: str
@@ -113,28 +113,29 @@ class _Search:
             server = everything if self.within is None and isinstance(everything, Server) else self.server
             return replace(self, server=server)._listed()
         filters = (self.within, self.effect, self.skills)
-        ranked = self.ranker.rank(self.query, self.limit + _RANKED_BEYOND, *filters)
+        ranking = self.rankers.rank(self.query, self.limit + _RANKED_BEYOND, *filters)
         resources: tuple[Resource, ...] = ()
         if not self.is_of_skills and self.effect in (None, Effect.READS):
             servers = self.catalog.servers if self.server is None else (self.server,)
             resources = _matching_resources(servers, self.query)
         marked = tuple((it, self.refusal_of(self.catalog.server(it.server), it)) for it in resources)
-        return replace(self._ranked(ranked, has_resources=bool(resources)), resources=marked, task=self.query)
+        return replace(self._ranked(ranking, has_resources=bool(resources)), resources=marked, task=self.query)
 
-    def _ranked(self, ranked: list[Scored], *, has_resources: bool) -> SearchResults:
+    def _ranked(self, ranking: Ranking, *, has_resources: bool) -> SearchResults:
         """The tools and skills; `has_resources` if resources are shown beside them."""
         catalog = self.catalog
-        worthy = _successors_first(catalog, self.query, above_threshold(ranked))
+        ranked = deduplicated(ranking.found, self._is_callable) if self.within is None else ranking.found
+        worthy = _successors_first(catalog, self.query, above_threshold(self.query, ranked, ranking.level))
         best = worthy[: self.limit]
         unavailable = down = ""
         if self.within is None:
-            servers = {_server_of(found.thing) for found in best}
+            servers = {_server_of(thing) for found in best for thing in (found.thing, *found.also)}
             unavailable = _unavailable_servers(catalog, self.query, servers)
             down = _other_servers_down(catalog, self.query)
         if not best:
             nothing = "no tool matches" if has_resources else self._nothing
             return SearchResults((), _lines(unavailable or nothing, down))
-        missing = unmet_subqueries(self.query, best, self.ranker)
+        missing = unmet_subqueries(self.query, best, self.rankers)
         what = "no tool" if has_resources else "nothing"
         doubt = _nothing_fits(missing, what, self.filters) if missing else ""
         if missing == [self.query]:
@@ -142,12 +143,12 @@ class _Search:
             results = tuple(replace(self, detail_level="name_only")._result(it) for it in nearest)
             doubt += f"; nearest: {', '.join(it.name for it in results)}" if results else ""
             return SearchResults(results, down, unavailable or doubt, is_named_only=True)
-        results = tuple(self._result(found.thing) for found in best)
+        results = tuple(self._result(found.thing, found.also) for found in best)
         return SearchResults(results, down, _lines(unavailable, doubt))
 
     def _listed(self) -> SearchResults:
         """Everything that passes the filters if it fits the limit; else the names, or of many the numbers only."""
-        things = self.ranker.things(self.within, self.effect, self.skills)
+        things = self.rankers.things(self.within, self.effect, self.skills)
         every = sorted(things, key=lambda thing: (not isinstance(thing, Tool), _server_of(thing), thing.name))
         if not every:
             note = self._nothing if self.filters else "there are no tools"
@@ -161,14 +162,14 @@ class _Search:
         note = "" if self.within else _other_servers_down(self.catalog, "")
         return SearchResults(results, note, "; ".join([_census(every), *how]))
 
-    def _result(self, thing: Findable) -> SearchResult:
+    def _result(self, thing: Findable, also: tuple[Tool, ...] = ()) -> SearchResult:
         level = self.detail_level
         server = self.catalog.by_name.get(thing.server) if isinstance(thing, Tool) else None
         if server is None or not isinstance(thing, Tool):
-            return SearchResult(thing, "", level)
+            return SearchResult(thing, "", level, also)
         unavailable = "" if server.availability == "connecting" else server.availability
         refusal = self.refusal_of(server, thing)
-        return SearchResult(thing, unavailable, level, bool(self.effect), refusal)
+        return SearchResult(thing, unavailable, level, also, bool(self.effect), refusal)
 
     def _is_callable(self, tool: Findable) -> bool:
         if not isinstance(tool, Tool):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from codemode_server.catalog.nearest_names import mistyped
 from codemode_server.search.actions import Kinds, kind_of
-from codemode_server.search.documents import Collection, Fields, Findable, fields_of
+from codemode_server.search.documents import Collection, Fields, Findable, fields_name, fields_of
 from codemode_server.search.words import joined_terms, name_term, query_terms, stems, synonyms, terms
 
 Scores = NDArray[np.float32]
@@ -30,6 +30,10 @@ _NEAR_WEIGHT = 1.4
 
 Related = Callable[[str], Mapping[str, float]]
 """Returns the terms that count instead of a term, with their share of its weight."""
+
+
+def nothing_related(term: str) -> Mapping[str, float]:
+    return {}
 
 
 class _Field(NamedTuple):
@@ -52,6 +56,10 @@ _JOINED = 0.5
 """Weight of a pair of adjacent words of the name or description: tells `speech to text` from `text to speech`."""
 _JOINED_CHARACTERS = 160
 """Length of the prefix of a description whose word pairs are indexed, about its first sentence."""
+
+_ABOUT_NAME = _Field(3.0, 4.0)
+_ABOUT = _Field(1.0, 25.0)
+_ABOUT_TOOLS = _Field(0.5, 60.0)
 
 
 class _Postings:
@@ -144,14 +152,18 @@ class Segment:
     collection: Collection
     postings: _Postings
     kinds: Kinds
+    about: dict[str, float]
+    """Term frequencies of the collection itself: its name, its description, the names of its tools."""
 
     @classmethod
     def of(cls, collection: Collection) -> Segment:
         named = terms(collection.name)
         fields = [fields_of(thing) for thing in collection.things]
         postings = _Postings([_weighted(one, named) for one in fields])
+        names = " ".join(map(fields_name, collection.things[:200]))
+        about = _frequencies(((_ABOUT_NAME, named), (_ABOUT, terms(collection.about)), (_ABOUT_TOOLS, terms(names))))
         kinds = np.array([kind_of(one.name, one.description) for one in fields], np.int8)
-        return cls(collection, postings, kinds)
+        return cls(collection, postings, kinds, about)
 
 
 _MIN_LETTERS = 4
@@ -206,12 +218,13 @@ class LexicalIndex:
         self._spelling = Spelling(self._things.stems)
         self.kinds: Kinds = np.concatenate([np.zeros(0, np.int8), *(segment.kinds for segment in segments)])
         """The kind of each thing, from `actions`."""
+        self._segments = _Columns([_Postings([segment.about for segment in segments])], [0], len(segments))
 
     @property
     def words(self) -> list[str]:
         return self._things.words
 
-    def scores(self, queries: Sequence[str], near: Related) -> Scores:
+    def scores(self, queries: Sequence[str], near: Related = nothing_related) -> Scores:
         """The score of each thing, a row for each query; 0 if no word matches, nor a synonym, nor a stem that is `near`
         a word. A thing whose name is the whole first query gets a bonus; a part of it (`diffs`) is rarely a name."""
 
@@ -245,6 +258,10 @@ class LexicalIndex:
             meant = {} if self._things.has(term) else self._spelling.suggestions(term)
             having |= {one: len(self._things.of(one)[0]) for one in meant or [term]}
         return {term: _rarity(number, total) / _rarity(0, total) for term, number in having.items()}
+
+    def segment_scores(self, query: str) -> Scores:
+        scores: Scores = self._segments.scores([query_terms(query)], nothing_related)[0]
+        return scores
 
 
 def _weighted(fields: Fields, named: list[str]) -> dict[str, float]:

@@ -21,8 +21,10 @@ from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.search.documents import Findable
 from codemode_server.search.signatures import brief_signature, parameter_classes, result_fields
+from codemode_server.support.text import first_few
 
 DetailLevel = Literal["name_only", "with_description", "full", "scaffold"]
+_ALSO_SHOWN = 10
 _REASON_CHARACTERS = 160
 _UNSTATED = "(effect not stated)"
 _NO_ARROW = "(without ->, the type of the result is not known)"
@@ -46,6 +48,7 @@ class SearchResult:
     unavailable: str
     """Why a call would fail; empty if it can be called."""
     detail_level: DetailLevel
+    also: tuple[Tool, ...] = ()
     is_effect_asked: bool = False
     """True if the search had an effect filter; tools that state no effect are then marked."""
     refusal: Refusal | None = None
@@ -81,19 +84,19 @@ class SearchResult:
         signature = self.thing.signature if isinstance(self.thing, Skill) else ""
         if isinstance(self.thing, Tool):
             signature = _signature(self.thing, is_first, already_shown)
-        return "\n".join(
-            line for line in (f"  {signature}" if signature else "", f"    {summary}" if summary else "") if line
-        )
+        lines = [f"  {signature}" if signature else "", f"    {summary}" if summary else "", self._also("    ")]
+        return "\n".join(line for line in lines if line)
 
     @property
     def alone(self) -> str:
         reason = self.unavailable or refusal_line(self.refusal) or (ASKS_FIRST if self.asks_first else "")
         mark = f"  [{reason}]" if reason else ""
         if self.detail_level == "name_only":
-            return f"{self.name}{mark}"
+            also = self._also(" (")
+            return f"{self.name}{also}{')' if also else ''}{mark}"
         if isinstance(self.thing, Tool):
             source = self.thing.stub.source.rstrip("\n")
-            return f"# {self.thing.path}{mark}\n{source}"
+            return "\n".join(part for part in (f"# {self.thing.path}{mark}", self._also("# "), source) if part)
         body = self.body(is_first=True, already_shown=set())
         return "\n".join(part for part in (f"# {self.thing.path}", self.thing.import_line, body) if part)
 
@@ -110,7 +113,14 @@ class SearchResult:
             record |= {"import": thing.import_line, "description": self.summary, "signature": signature}
         if self.detail_level == "full" and isinstance(thing, Tool):
             record["source"] = thing.stub.source
+        if self.also:
+            record["also"] = [f"{tool.server}.{tool.name}" for tool in self.also]
         return record
+
+    def _also(self, before: str) -> str:
+        if not self.also:
+            return ""
+        return f"{before}also: {first_few([f'{tool.server}.{tool.name}' for tool in self.also], _ALSO_SHOWN)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +160,8 @@ class SearchResults:
 
     @property
     def tools(self) -> list[Tool]:
-        return [found.thing for found in self.results if isinstance(found.thing, Tool)]
+        """All tools in the results, with equivalent tools of other servers."""
+        return [tool for found in self.results for tool in (found.thing, *found.also) if isinstance(tool, Tool)]
 
     @property
     def program(self) -> str:

@@ -1,4 +1,4 @@
-"""The static table: a text's vector is the sum of the vectors of its words and word pieces.
+"""Static encoder: a text's vector is the sum of the vectors of its words and word pieces, from a table.
 
 It needs no model and no download: the table is a file of a few megabytes that is mapped into memory, and a query takes
 tens of microseconds. `static_table.md` has the provenance and licences of the table.
@@ -17,6 +17,7 @@ import math
 import mmap
 import re
 import sys
+import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,10 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.errors import EncoderFailed
 
-Vectors = NDArray[np.float32]
-"""A row of unit length for each text; a row of zeros for a text without known words."""
 TABLE = Path(__file__).with_name("static_table.bin")
 MAGIC = b"codemode-server static table 1\n"
 
@@ -44,47 +43,61 @@ _BATCH_TEXTS = 256
 """Bounds the memory of encoding: about 20 MB."""
 
 
-class StaticTable:
-    """Usable in any thread."""
+class StaticEncoder:
+    """The `Encoder` that uses the static table. Usable in any thread."""
+
+    description = "static table"
 
     def __init__(self, path: Path = TABLE) -> None:
-        """Reads the file. Raises `CodemodeError` if that fails."""
-        try:
-            header, self._file, start = _mapped(path)
-            tokens, dimensions = header["tokens"], header["dimensions"]
-            scales_at = start + header["vocabulary_bytes"]
-            self._tokens = Tokenizer(self._file[start:scales_at].decode("utf-8").split("\n")[:-1])
-            self._scales = np.frombuffer(self._file, "<f4", tokens, scales_at)
-            self._rows = np.frombuffer(self._file, np.int8, -1, scales_at + 4 * tokens).reshape(tokens, dimensions)
-        except (OSError, KeyError, TypeError, ValueError) as error:
-            reason = f"the static table {str(path)!r} can't be read: {error}"
-            raise CodemodeError(f"{reason}; reinstall codemode-server") from error
+        self._path = path
+        self._tokens: Tokenizer | None = None
+        self._lock = threading.Lock()
+        self.name = ""
+
+    def load(self) -> None:
+        with self._lock:
+            try:
+                header, self._file, start = _mapped(self._path)
+                tokens, dimensions = header["tokens"], header["dimensions"]
+                scales_at = start + header["vocabulary_bytes"]
+                vocabulary = self._file[start:scales_at].decode("utf-8").split("\n")[:-1]
+                self._scales = np.frombuffer(self._file, "<f4", tokens, scales_at)
+                self._rows = np.frombuffer(self._file, np.int8, -1, scales_at + 4 * tokens).reshape(tokens, dimensions)
+            except (OSError, KeyError, TypeError, ValueError) as error:
+                reason = f"the static table {str(self._path)!r} can't be read: {error}"
+                raise EncoderFailed(reason, "reinstall codemode-server") from error
+            self.name, self._tokens = f"static-{header['sha256'][:12]}", Tokenizer(vocabulary)
+
+    def close(self) -> None:
+        """It has nothing to close."""
 
     def has_word(self, word: str) -> bool:
         """True if a lower-case word has a vector of its own."""
-        return len(self._tokens.of(word)) == 1
+        return self._tokens is not None and len(self._tokens.of(word)) == 1
 
-    def vectors(self, texts: Sequence[str]) -> Vectors:
-        vectors = np.zeros((len(texts), self._rows.shape[1]), np.float32)
-        for start in range(0, len(texts), _BATCH_TEXTS):
-            self._encode(texts[start : start + _BATCH_TEXTS], vectors[start : start + _BATCH_TEXTS])
-        return vectors
+    def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        with self._lock:
+            if self._tokens is None:
+                raise EncoderFailed("it is not loaded", may_retry=True)
+            vectors = np.zeros((len(texts), self._rows.shape[1]), np.float32)
+            for start in range(0, len(texts), _BATCH_TEXTS):
+                self._encode(self._tokens, texts[start : start + _BATCH_TEXTS], vectors[start : start + _BATCH_TEXTS])
+            return vectors
 
-    def vectors_of_many(self, texts: Sequence[str]) -> Vectors:
-        """The same for texts that touch most of the table."""
-        vectors = self.vectors(texts)
+    def documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors = self.queries(texts)
         if sys.platform == "linux":
-            # A query needs a few rows, which come again from the system's cache.
+            # Many texts touch most of the table, a query a few rows, which come again from the system's cache.
             self._file.madvise(mmap.MADV_DONTNEED)
         return vectors
 
-    def _encode(self, texts: Sequence[str], vectors: Vectors) -> None:
+    def _encode(self, tokenizer: Tokenizer, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         tokens: list[int] = []
         weights: list[float] = []
         known: list[int] = []
         starts: list[int] = []
         for number, text in enumerate(texts):
-            counts = Counter(self._tokens.of(text))
+            counts = Counter(tokenizer.of(text))
             if counts:
                 known.append(number)
                 starts.append(len(tokens))

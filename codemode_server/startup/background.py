@@ -68,6 +68,7 @@ async def _start(app: App) -> None:
             tasks.start_soon(app.privacy.load)
         tasks.start_soon(app.stores.upkeep.run)
         await anyio.to_thread.run_sync(_clean_leftovers, app, abandon_on_cancel=True)
+        await app.search.stack.keep()
 
 
 def _clean_leftovers(app: App) -> None:

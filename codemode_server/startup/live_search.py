@@ -1,4 +1,4 @@
-"""The search over the current catalog and skills."""
+"""The search over the current catalog and skills, with the encoders that the settings asked for at the start."""
 
 from __future__ import annotations
 
@@ -7,30 +7,34 @@ import anyio.to_thread
 
 from codemode_server.calls.policy.refusals import Refusals
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config.live import Caller
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.principals import Owner
 from codemode_server.domain.skills import Skill
 from codemode_server.mcp_server.product import Skills, Workflows
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.ranker import Ranker, UsageBoost
+from codemode_server.search.ranker_stack import RankerStack, UsageBoost
 from codemode_server.search.results import SearchResults
+from codemode_server.search.vector_ranker import vector_rankers
 from codemode_server.startup.upstream_catalog import UpstreamCatalog
+from codemode_server.storage.vector_store import SqliteVectorCache
 
 _INDEX_AFTER_SECONDS = 0.2
 _MAX_SEEN = 50
 
 
 class LiveSearch:
-    """One ranker, whose index follows the catalog and the skills."""
+    """One ranker stack, whose index follows the catalog and the skills."""
 
     def __init__(
         self,
+        config: LiveConfig,
         tools: UpstreamCatalog,
         refusals: Refusals,
         skills: Skills | None,
         workflows: Workflows | None,
         usage_boost: UsageBoost,
+        vectors: SqliteVectorCache,
     ) -> None:
         self._tools = tools
         self._refusals = refusals
@@ -40,7 +44,7 @@ class LiveSearch:
         self._indexed: tuple[Catalog, list[Skill]] | None = None
         self._seen: dict[Owner, frozenset[Skill]] = {}
         """The skills of the sessions that searched last; all are indexed, and each session finds its own."""
-        self._ranker = Ranker(usage_boost)
+        self.stack = RankerStack(vector_rankers(config.settings.search, vectors), usage_boost)
 
     async def search(
         self, caller: Caller, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
@@ -51,8 +55,8 @@ class LiveSearch:
         await self._ready(owner)
         catalog = self._tools.current()
         skills = self._seen.get(owner, frozenset())
-        found = await anyio.to_thread.run_sync(
-            search_tools, catalog, self._ranker, query, detail_level, server, limit, effect, refusals.of, skills
+        found = await anyio.to_thread.run_sync(  # an encoder in another process may be asked
+            search_tools, catalog, self.stack, query, detail_level, server, limit, effect, refusals.of, skills
         )
         return found.marked(lambda tool: refusals.asks_first(catalog.server(tool.server), tool))
 
@@ -69,7 +73,7 @@ class LiveSearch:
             every = frozenset().union(*self._seen.values())
             skills = sorted(every, key=lambda it: (it.name, it.principal_id, it.execution_id, it.summary))
             if self._indexed != (catalog, skills):
-                await anyio.to_thread.run_sync(self._ranker.index, collections(catalog, skills))
+                await anyio.to_thread.run_sync(self.stack.index, collections(catalog, skills))
                 self._indexed = catalog, skills
 
     def _entries(self, owner: Owner) -> list[Skill]:

@@ -21,6 +21,7 @@ from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.tool_tables import SqliteObservedTypeStore, SqliteUsageStore
+from codemode_server.storage.vector_store import SqliteVectorCache
 from codemode_server.support.private_files import data_folder
 
 
@@ -43,9 +44,10 @@ class Stores:
         cipher = JournalCipher(folder)
         self.journal = SqliteJournal(self.thread, cipher, self.ownership, execution_bytes=_execution_bytes(settings))
         self.approvals = SqliteApprovals(self.thread, cipher)
-        self.sources = SqliteSources(self.database, self.thread)
+        self.sources = SqliteSources(self.database, self.thread, self.ownership)
         self.token_cipher = TokenCipher(folder)
         self.audit = SqliteAudit(self.thread)
+        self.vectors = SqliteVectorCache(folder)
         texts = ServerTexts(self.token_cipher, *(partial(it, config) for it in provided("is_protected")))
         self.listings = ListingStore(self.database, self.thread, texts)
         self.definitions = SqliteDefinitions(self.database, self.thread, texts)

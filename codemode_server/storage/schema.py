@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 27
+VERSION = 26
 """Stored as SQLite's `user_version`. Increase it with each change of the tables."""
 
 SCHEMA = """
@@ -14,6 +14,10 @@ CREATE TABLE shapes (
     upstream TEXT NOT NULL, tool TEXT NOT NULL, schemas TEXT NOT NULL, observed TEXT NOT NULL,
     stored_at REAL NOT NULL, PRIMARY KEY (upstream, tool, schemas)
 );
+CREATE TABLE vectors (
+    model TEXT NOT NULL, key BLOB NOT NULL, vector BLOB NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (model, key)
+);
+CREATE INDEX vectors_by_time ON vectors (used_at);
 CREATE TABLE habits (
     server TEXT NOT NULL, tool TEXT NOT NULL, uses REAL NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (server, tool)
 ) WITHOUT ROWID;
@@ -61,9 +65,13 @@ CREATE TABLE flow_sources (
     principal TEXT NOT NULL, holder TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL, title TEXT NOT NULL,
     labels TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (principal, holder, server, tool)
 ) WITHOUT ROWID;
+CREATE TABLE flow_programs (
+    execution_id TEXT PRIMARY KEY, principal TEXT NOT NULL, holder TEXT NOT NULL, began_at REAL NOT NULL,
+    run TEXT NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE tool_definitions (
-    principal TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL, digest TEXT NOT NULL, is_change INTEGER NOT NULL,
-    seen_at REAL NOT NULL, accepted_at REAL,
+    principal TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL, digest TEXT NOT NULL, former TEXT NOT NULL,
+    seen_at REAL NOT NULL, accepted_at REAL, description_mark TEXT NOT NULL, schema_mark TEXT NOT NULL,
     definition BLOB NOT NULL, size INTEGER NOT NULL, PRIMARY KEY (principal, server, tool, digest)
 );
 CREATE INDEX tool_definitions_size ON tool_definitions (principal, server, size);

@@ -2,6 +2,7 @@
 
 Every request has to name this host and port (DNS rebinding), and every response forbids framing, caching and everything
 that a page does not need. Forms of other origins are recognised here. Who may see which page is decided by the pages.
+Anyone on this machine can connect, so nobody may hold up others by connections that bring no request.
 """
 
 from __future__ import annotations

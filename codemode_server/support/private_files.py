@@ -3,8 +3,9 @@
 Every path of the state and the caches is made and opened through this module: a folder that another user made, or could
 write to, may hold a link to a file of the person's, or native code of that user's.
 
-- A folder that settings name may be reached through links. It belongs to this user, whose mode of it is tightened, or
-  to root, if nobody else may write to it or it is a volume of a pod of Kubernetes.
+- A folder that settings name may be reached through links, if each belongs to this user or to root. Every folder above
+  it must belong to one of the two, and nobody else may write to it, unless it is sticky as `/tmp` is, or a volume of
+  a pod of Kubernetes.
 - What stands in such a folder is never reached through a link, and belongs to this user; its mode is tightened.
 
 On Windows nothing is checked: the folders are in the user's profile.
@@ -25,6 +26,7 @@ from codemode_server.support.text import escaped
 
 UNFINISHED = "unfinished."
 """Name prefix of files that were not written completely."""
+_MAX_LINKS = 40
 _OTHERS, _OTHERS_WRITE = 0o077, 0o022
 
 
@@ -49,9 +51,7 @@ def private_folder(path: Path, setting: str = "", *, is_readable: bool = False) 
         path.mkdir(parents=True, exist_ok=True)
         return path
     try:
-        real = Path(os.path.realpath(path))
-        _make_parents(real)
-        _make(real)
+        real = _checked_folder(Path(os.path.abspath(path)))  # noqa: PTH100 - `resolve` would follow links unchecked
         _check_own_folder(real, _OTHERS_WRITE if is_readable else _OTHERS)
     except NotPrivate as error:
         other = f", or set {setting} to another folder" if setting else ""
@@ -146,21 +146,61 @@ def others_may_read(path: Path) -> bool:
         return False
     try:
         real = path.resolve()
-        return bool(real.stat().st_mode & 0o4) and all(it.stat().st_mode & 0o1 for it in real.parents)
+        return _allows_others(real.stat(), 0o4) and all(_allows_others(it.stat(), 0o1) for it in real.parents)
     except OSError:
         return False
 
 
-def _make_parents(folder: Path) -> None:
-    try:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except FileExistsError:
-        raise NotADirectoryError(20, "Not a directory", str(folder.parent)) from None
+def _checked_folder(path: Path) -> Path:
+    """Walk down from the root, so that each step is checked before the next one is looked at."""
+    here, steps, links = Path(path.anchor), list(path.parts[1:]), 0
+    _check_parent(here, here.lstat())
+    while steps:
+        name = steps.pop(0)
+        if name == "..":
+            here = here.parent
+            continue
+        following = here / name
+        try:
+            status = following.lstat()
+        except FileNotFoundError:
+            _make(following)
+            status = following.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            if not _is_trusted(status.st_uid):
+                raise NotPrivate(f"the link '{escaped(str(following))}' belongs to {_name(status.st_uid)}; remove it")
+            if (links := links + 1) > _MAX_LINKS:
+                raise NotPrivate(f"'{escaped(str(following))}' is one of too many links")
+            target = following.readlink()
+            if target.is_absolute():
+                here = Path(target.anchor)
+            steps = [*(target.parts[1:] if target.is_absolute() else target.parts), *steps]
+        else:
+            if steps:
+                _check_parent(following, status)
+            here = following
+    return here
 
 
 def _make(folder: Path) -> None:
     with suppress(FileExistsError):  # another product may make it as well; a link is not followed
         folder.mkdir(mode=0o700)
+
+
+def _check_parent(folder: Path, status: os.stat_result, *, is_sticky_enough: bool = True) -> None:
+    if sys.platform == "win32":
+        raise NotImplementedError  # nothing is checked there
+    if not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(20, "Not a directory", str(folder))
+    if not _is_trusted(status.st_uid):
+        raise NotPrivate(
+            f"'{escaped(str(folder))}' belongs to {_name(status.st_uid)}, who could exchange what is in it"
+            f"{_remedy(folder)}"
+        )
+    if not _allows_others(status, 0o2) or (is_sticky_enough and status.st_mode & stat.S_ISVTX):
+        return
+    if status.st_uid == os.geteuid() or not _is_in_pod():
+        raise NotPrivate(f"others may write to '{escaped(str(folder))}'; run: chmod go-w {_quoted(folder)}")
 
 
 def _check_own_folder(folder: Path, forbidden: int = _OTHERS) -> None:
@@ -172,8 +212,7 @@ def _check_own_folder(folder: Path, forbidden: int = _OTHERS) -> None:
     if sys.platform == "win32":
         return
     if status.st_uid == 0 != os.geteuid():  # what root keeps for this user is sound, but root alone can tighten it
-        if status.st_mode & 0o002 and not _is_in_pod():
-            raise NotPrivate(f"others may write to '{escaped(str(folder))}'; run: chmod go-w {_quoted(folder)}")
+        _check_parent(folder, status, is_sticky_enough=False)
         return
     if status.st_uid != os.geteuid():
         raise NotPrivate(
@@ -208,10 +247,47 @@ def _quoted(path: Path) -> str:
     return shlex.quote(escaped(str(path)))
 
 
+def _is_trusted(uid: int) -> bool:
+    if sys.platform == "win32":
+        raise NotImplementedError  # nothing is checked there
+    return uid in (0, os.geteuid()) or uid == _unmapped_root()
+
+
+def _unmapped_root() -> int | None:
+    """The id of root and all unknown users in a user namespace without root (rootless containers)."""
+    try:
+        if Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", "4294967295"]:
+            return None
+        return int(Path("/proc/sys/kernel/overflowuid").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
 def _is_in_pod() -> bool:
     """Volumes of Kubernetes belong to root and are open to all, or to a group that is in no file; a pod has no other
     users."""
     return "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+def _allows_others(status: os.stat_result, access: int) -> bool:
+    """True if somebody but the owner has this access (4 read, 2 write, 1 search)."""
+    if status.st_mode & access:
+        return True
+    return bool(status.st_mode & (access << 3)) and not _is_private_group(status.st_gid)
+
+
+def _is_private_group(gid: int) -> bool:
+    """True if the group is this user's alone; most Linux systems make one for each user."""
+    if sys.platform == "win32":
+        raise NotImplementedError  # nothing is checked there
+    import grp
+    import pwd
+
+    try:
+        group, me = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return False
+    return gid == me.pw_gid and group.gr_name == me.pw_name and set(group.gr_mem) <= {me.pw_name}
 
 
 def _name(uid: int) -> str:

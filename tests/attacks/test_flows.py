@@ -22,7 +22,7 @@ from codemode_server.app import App
 from codemode_server.config.settings import PermissionSettings
 from tests.attacks.kit import RAW
 from tests.behaviour import sessions
-from tests.behaviour.product import configuration, for_all
+from tests.behaviour.product import configuration, for_all, over_stdio
 from tests.behaviour.sessions import product
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -188,6 +188,35 @@ async def test_a_file_counts_while_the_program_that_wrote_it_still_runs(app: App
         gate.touch()
         await writer.done.wait()
         assert person.posted() == (0 if is_tainted else 1)
+
+
+POLLING = """
+import os, time
+from servers.board import post
+while not os.path.exists("/workspace/notes.txt"):
+    time.sleep(0.01)
+post(text="ME " + open("/workspace/notes.txt").read())
+"""
+
+
+@pytest.mark.evasion
+@pytest.mark.parametrize("is_tainted", [False, True])
+async def test_a_program_that_waits_for_the_file_of_another_running_server_is_refused(
+    app: App, tmp_path: Path, is_tainted: bool
+) -> None:
+    """Two processes on one state folder. The reader began before the writer had read anything."""
+    path = flowing(tmp_path)
+    writing = Person(app).code(FILE_WRITTEN, is_tainted=is_tainted)
+    async with over_stdio(path) as writer, over_stdio(path) as reader, anyio.create_task_group() as tasks:
+
+        async def write() -> None:
+            await writer.until(lambda: bool(list(tmp_path.glob("state/workspaces/*/started"))))
+            await writer.call("execute_code", code=writing)
+
+        tasks.start_soon(write)
+        answer = await reader.call("execute_code", code="open('/workspace/started', 'w').close()\n" + POLLING)
+    assert (tmp_path / "board.log").exists() != is_tainted
+    assert ("bank.read by way of /workspace" in answer.text) == is_tainted
 
 
 @contextmanager

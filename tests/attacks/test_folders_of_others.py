@@ -53,6 +53,23 @@ def test_a_state_folder_that_another_user_made_is_not_used(tmp_path: Path) -> No
     assert list((tmp_path / "state").iterdir()) == []
 
 
+def test_a_state_folder_that_others_can_exchange_is_not_used(tmp_path: Path) -> None:
+    """Who may write to the folder above can put a folder of their own in its place."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    path = configuration(tmp_path, hostile(tmp_path, "plain"), state={"dir": str(shared / "state")})
+    done = served(path)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr, done.stderr.decode()[-2000:]
+    assert f"others may write to '{shared}'; run: chmod go-w {shared}".encode() in done.stderr
+    assert b"state.dir in upstream.yaml" in done.stderr
+    assert list(shared.iterdir()) == []
+    shared.chmod(0o755)
+    assert served(path).returncode == 0, "the control: what the message says mends it"
+    assert list(shared.iterdir()) == [shared / "state"]
+
+
 async def test_a_link_among_the_workspaces_gives_a_program_nothing(tmp_path: Path) -> None:
     target = victim(tmp_path)
     path = configuration(tmp_path, hostile(tmp_path, "plain"))

@@ -163,7 +163,7 @@ async def test_opening_a_cloned_repository_starts_nothing_until_its_file_is_trus
         assert "theirs" not in listed
     assert not ran.exists()
 
-    for line in ("status", "config check"):
+    for line in ("status", "sync", "config check"):
         done = _command(tmp_path, *line.split())
         assert "trust" in done.stdout + done.stderr, line
         assert not ran.exists(), line

@@ -95,9 +95,13 @@ async def test_a_text_that_can_not_be_reviewed_is_refused(it: Person) -> None:
     for text, problem in (
         ("def triage(n:\n", "is not valid Python"),
         ("LIMIT = 1\n", "it defines no function"),
-        ("print(1)\n" + GOOD, "only imports, functions, classes and constants"),
+        (
+            "from servers.google_drive import get_sheet\nROWS = get_sheet('abc')\n" + GOOD,
+            "get_sheet() would be called on",
+        ),
         ("def triage(n):\n    return get_sheet(n)\n", "write: from servers.google_drive import get_sheet"),
         (GOOD + "# \u202e\n", "characters that nobody sees"),
+        ("def triage(n):\n    \u0435val = n\n    return \u0435val\n", "is not plain ASCII"),
     ):
         assert problem in await it.error(writing(text))
     assert it.store.proposals() == []
@@ -117,6 +121,16 @@ async def test_a_skill_imports_nothing_that_programs_can_change_after_it_was_acc
 
 
 # Between saving and use ----------------------------------------------------------------------------------------------
+
+
+async def test_a_skill_that_was_changed_after_it_was_accepted_is_not_imported(it: Person) -> None:
+    accepted(it)
+    assert await it.value(USE) == 2  # the control
+    file = it.store.path / "triage.py"
+    file.write_text(file.read_text().replace("n + 1", "n + 2"))
+    assert "waits for the user's review: codemode-server skills show triage" in await it.error(USE)
+    accepted(it, it.store.in_use()[0].text)
+    assert await it.value(USE) == 3
 
 
 async def test_what_is_accepted_is_what_was_shown_even_if_the_proposal_changes_meanwhile(it: Person) -> None:
@@ -190,6 +204,17 @@ async def test_a_skill_carries_what_its_session_had_read_until_a_person_has_acce
             it.store.put_in_use(skill.accepted(time.time()), shown=skill)
             await it.run("from skills.triage import triage", "three")
             assert carried(it, "three") == set()
+
+
+async def test_the_name_of_a_proposal_carries_nothing_that_its_session_had_read(tmp_path: Path) -> None:
+    async with product(flowing(tmp_path)) as app:
+        it = Person(app)
+        await it.value(READ + writing(GOOD, "secret_is_42"))
+        for guess in ("secret_is_42", "secret_is_43"):
+            assert await it.error(f"import skills.{guess}", "two") == (
+                f"not run:\nline 1: there is no skill {guess!r}; there are: announcing; skills that other sessions "
+                "proposed wait for the user: codemode-server skills list"
+            )
 
 
 def carried(person: Person, session: str) -> set[str]:

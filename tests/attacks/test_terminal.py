@@ -49,6 +49,12 @@ def test_what_upstreams_say_is_shown_and_written_without_what_paints(tmp_path: P
     assert re.search(r"^painted-error: red", shown, re.MULTILINE), "control: the error is shown"
     assert re.search(r"^painted-exit: exited with code 3; .*\n    red", shown, re.MULTILINE), "control: and its stderr"
     assert re.search(r"^terminal: left out: actred", shown, re.MULTILINE), "control: and a tool's name"
+    shown = command(path, "sync", str(tmp_path / "tree"), "--wait", "20")
+    assert not UNFIT.search(shown), repr(shown)
+    assert "missing: painted-error, painted-exit;" in shown, "control: the servers were asked"
+    text = (tmp_path / "tree" / "terminal" / "act.py").read_text("utf-8")
+    assert "red" in text, "control: the painted description is there"
+    assert not UNFIT.search(text)
 
 
 @pytest.mark.parametrize("words", ["config check", "doctor"])

@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx2
 import pytest
 
 from codemode_server.upstreams.auth.flow import sign_in
-from codemode_server.upstreams.auth.guarded_http import AddressRefused, _Network, _network, guarded_client
+from codemode_server.upstreams.auth.guarded_http import _Network, _network, guarded_client
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener
 from codemode_server.upstreams.auth.token_requests import renew, revoke
@@ -168,9 +169,24 @@ async def test_a_server_reaches_this_machine_only_if_all_its_addresses_are_of_it
         if is_reached:
             assert (await client.post(f"{hostile.address}/token")).status_code == 200
         else:
-            with pytest.raises(AddressRefused, match="an address of a private network"):
+            with pytest.raises(httpx2.ConnectError, match="an address of a private network"):
                 await client.post(f"{hostile.address}/token")
     assert bool(hostile.got) is is_reached
+
+
+async def test_a_server_whose_name_gets_another_address_reaches_no_more_than_before(
+    hostile: Scripted, names: Names
+) -> None:
+    hostile.answer("/token", {})
+    names.answers["server.test"] = ["93.184.216.34"]
+    async with guarded_client("https://server.test/mcp") as client:
+        for _ in range(2):
+            with pytest.raises(httpx2.ConnectError, match="an address of a private network"):
+                await client.post(f"{hostile.address}/token")
+            names.answers["server.test"] = ["127.0.0.1"]
+    assert hostile.got == []
+    async with guarded_client("https://server.test/mcp") as client:  # the control: it has that address from the start
+        assert (await client.post(f"{hostile.address}/token")).status_code == 200
 
 
 def test_addresses_that_lead_into_a_private_network_are_not_public() -> None:

@@ -168,6 +168,8 @@ def configuration(folder: Path, servers: dict[str, Any] | None = None, **section
     if servers is None:
         servers = office(folder)
     sections.setdefault("state", {"dir": str(folder / "state")})
+    # What ranks would else depend on what is installed, and on how far a model has been loaded in the background.
+    sections.setdefault("search", {"ranker": "lexical"})
     # Most tests read the value and the status of a program; a model gets the text alone.
     sections.setdefault("results", {"structured_content": True})
     path = folder / "upstream.yaml"

@@ -129,18 +129,20 @@ for _ in range(400):
         assert "changed since it was accepted" in answer.value
 
 
-async def test_new_tools_are_hidden_where_the_file_says_so(tmp_path: Path) -> None:
+async def test_renamed_tools_are_hidden_and_new_ones_where_the_file_says_so(tmp_path: Path) -> None:
     without, send = {"send": None}, "from servers.post import send\nsend(to='ada')"
+    renamed = {"send": {"name": "send_mail", "description": "Something new."}}
     cases = [
-        ("allow", {}, send, ""),
-        ("hide", {"new_tools": "hide"}, send, "the tool is new on this server"),
+        ("renamed", {}, {}, renamed, send.replace("send", "send_mail"), "renamed from send"),
+        ("allow", without, {}, {}, send, ""),
+        ("hide", without, {"new_tools": "hide"}, {}, send, "the tool is new on this server"),
     ]
-    for name, more, code, refusal in cases:
+    for name, first, more, then, code, refusal in cases:
         folder = tmp_path / name
         folder.mkdir()
-        (folder / "listing.json").write_text(json.dumps(without))
+        (folder / "listing.json").write_text(json.dumps(first))
         async with settled(folder, {**RULES, **more}) as it:
-            await it.list_as({})
+            await it.list_as(then)
             answer = await it.host.run(code)
             assert answer.result.is_error == bool(refusal)
             assert refusal in answer.text

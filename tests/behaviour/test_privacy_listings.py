@@ -6,6 +6,7 @@ Without the section, the control, each has the value.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -199,10 +200,16 @@ SAMPLE = {
     "method": "sampling/createMessage",
     "params": {"messages": [{"role": "user", "content": TEXT}], "maxTokens": 50},
 }
+ADDRESS = "https://example.com/in?login_hint="
 
 
 def protected(server: str, *, is_on: bool) -> dict[str, Any]:
     return {"privacy": {"servers": {server: "tokens"}}} if is_on else {}
+
+
+def to_open(url: str) -> dict[str, Any]:
+    params = {"mode": "url", "message": f"Sign in as {EMAIL}.", "url": url, "elicitationId": "e1"}
+    return {"method": "elicitation/create", "params": params}
 
 
 @both_ways
@@ -217,3 +224,34 @@ async def test_a_form_and_a_request_for_a_model_have_tokens(tmp_path: Path, is_o
     assert form.requested_schema["properties"]["city"]["description"] == f"of {shown}"
     assert f"write to {shown}" in str(sampling.messages)
     assert (EMAIL in str(sampling.messages)) is not is_on
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@both_ways
+async def test_an_address_with_personal_data_is_not_shown_to_the_host(
+    tmp_path: Path, is_on: bool, era: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A token would lead nowhere in the person's browser, and some hosts show the address to their model."""
+    person, urls = Person(), [ADDRESS + EMAIL, ADDRESS + EMAIL.replace("@", "%40")]
+    path = configuration(tmp_path, asking(tmp_path, era), **protected("asking", is_on=is_on))
+    why = "asking asks the user to open has personal data (email), so it is not shown to the host"
+    async with in_memory(path, **person.callbacks) as host:
+        for url in urls:
+            assert (why in (await ask(host, to_open(url))).text) is is_on, "the model is told"
+    assert [it.url for it in person.seen] == ([] if is_on else urls)
+    assert ("privacy.allow in upstream.yaml" in caplog.text) is is_on, "the log tells the person what helps"
+
+
+@both_ways
+async def test_a_server_that_is_not_protected_shows_no_known_value_in_an_address(tmp_path: Path, is_on: bool) -> None:
+    """It may have received it."""
+    person, url = Person(), ADDRESS + EMAIL.replace("@", "%40")
+    path = crm(tmp_path, is_on=is_on)
+    settings = json.loads(path.read_text())
+    settings["servers"] |= asking(tmp_path, "legacy")
+    path.write_text(json.dumps(settings))
+    async with in_memory(path, **person.callbacks) as host:
+        await ask(host, to_open(url))
+        await host.client.get_prompt("crm/p")
+        await ask(host, to_open(url))
+    assert [it.url for it in person.seen] == [url] * (1 if is_on else 2), "before there is a token it is unknown"

@@ -174,7 +174,7 @@ async def test_programs_join_on_tokens_across_servers(tmp_path: Path) -> None:
 MORE = "from servers.hr import many\n[len(many(1000, 30)), many(1000, 30)[-1]]"
 
 
-async def test_a_too_large_result_is_withheld_and_its_message_says_what_makes_room(
+async def test_a_too_large_result_leaves_room_for_others_and_its_message_says_what_makes_room(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = people(tmp_path)
@@ -186,10 +186,11 @@ async def test_a_too_large_result_is_withheld_and_its_message_says_what_makes_ro
         assert (await host.run(MORE)).value == [30, {"email": "<EMAIL_30>"}], "the control: it fits"
         refused = (await host.run("from servers.hr import many\nmany(0, 150)")).text
         assert "hr.many was called, and its result is withheld: 150 of its values need new privacy tokens" in refused
-        assert "there is room for 70 more of 100" in refused
+        assert "hr may get 20 more: it has 30, other servers have 0" in refused
         assert "@example.org" not in refused
         other = await host.run("from servers.crm import many\nmany(0, 35)[-1]")
-        assert other.value == {"email": "<EMAIL_65>"}, "no number was used up"
+        assert other.value == {"email": "<EMAIL_65>"}, "the other server has its share, and no number was used up"
+        assert "hr may get 3 more" in (await host.run("from servers.hr import many\nmany(0, 150)")).text
         assert await anyio.to_thread.run_sync(run, ["privacy", "list", "--server", "hr", "--config", str(path)]) == 0
         listed = capfd.readouterr().out
         assert re.findall(r"^(<EMAIL_\d+>)  email of hr, ", listed, re.MULTILINE)[::29] == ["<EMAIL_1>", "<EMAIL_30>"]

@@ -160,7 +160,7 @@ def host(shared: Host) -> Host:
 async def test_each_level_of_detail_has_what_the_document_says(host: Host) -> None:
     program = f"{LEVEL_1}first = tools\n{LEVEL_2}second = tools[0]\n{LEVEL_3}[first, second, tool]"
     first, second, third = (await host.run(program)).value
-    assert {"create_issue", "get_file_contents"} <= set(first)
+    assert set(first) == {"create_issue", "get_file_contents"}
     assert {"name", "server", "description", "import"} <= second.keys()
     assert second["import"] == "from servers.github import create_issue"
     assert second["description"].startswith("Create a new issue in a GitHub repository")

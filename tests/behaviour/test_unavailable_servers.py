@@ -46,7 +46,7 @@ async def test_an_unavailable_server_is_named_with_the_reason_by_searches_that_m
         assert "configured but" not in await first_line("list the issues of a repository")
         assert "configured but" not in await first_line("weather of the mcp server")
         weather = await host.call("search_tools", query="weather forecast")
-        assert weather.text.startswith('nothing fits "weather forecast" well')
+        assert weather.text.startswith('nothing found for "weather forecast"; servers: ')
         assert f"unavailable: linear ({WHY}); tell the user: codemode-server test linear" in weather.text
 
 

@@ -1,5 +1,5 @@
 """Arguments are written as the schema of the tool takes them, nested ones too, and stay as they came where it says
-nothing; `forms` are those that the value of a token had."""
+nothing; `forms` are what the guest says of a text that stands for a Python value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.calls.fitted_arguments import fitted_arguments, fitted_value
+from codemode_server.calls.fitted_arguments import fitted_arguments
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 
@@ -71,6 +71,9 @@ def test_a_null_for_a_required_argument_stays() -> None:
 
 DECIMAL = "1.50", {"number": 1.5}
 WHOLE = "2", {"number": 2}
+HOUR = "1:00:00", {"number": 3600, "duration": "PT3600S"}
+MOMENT = "2026-01-02T03:04:05", {"date": "2026-01-02"}
+DAY = "2026-01-02", {"date-time": "2026-01-02T00:00:00"}
 
 
 @pytest.mark.parametrize(
@@ -79,10 +82,18 @@ WHOLE = "2", {"number": 2}
         *((schema, DECIMAL, "1.50") for schema in (TEXT, EITHER, {}, INTEGER, {"type": "boolean"})),
         *((schema, DECIMAL, 1.5) for schema in (NUMBER, {"type": ["number", "null"]}, {"anyOf": [INTEGER, NUMBER]})),
         *((schema, WHOLE, 2) for schema in (INTEGER, NUMBER)),
+        *((schema, HOUR, 3600) for schema in (INTEGER, NUMBER)),
+        (TEXT, HOUR, "1:00:00"),
+        ({**TEXT, "format": "duration"}, HOUR, "PT3600S"),
+        ({**TEXT, "format": "date"}, MOMENT, "2026-01-02"),
+        ({**TEXT, "format": "date-time"}, DAY, "2026-01-02T00:00:00"),
+        ({"anyOf": [{**TEXT, "format": name} for name in ("date", "date-time")]}, MOMENT, MOMENT[0]),
     ],
 )
-def test_a_value_with_several_forms_has_the_one_that_the_schema_takes(schema: Any, value: Any, sent: Any) -> None:
+def test_a_python_value_has_the_form_that_the_schema_takes(schema: Any, value: Any, sent: Any) -> None:
     text, forms = value
-    assert fitted_value(text, schema, {(): forms}) == sent
-    assert fitted_value(["", text], {"items": schema}, {(1,): forms}) == ["", sent]
-    assert fitted_value(text, schema, {}) == text, "a text of the program stays one"
+    assert fitted_arguments(tool(schema), {"value": text}, [(("value",), forms)]) == {"value": sent}
+    assert fitted_arguments(tool({"items": schema}), {"value": ["", text]}, [(("value", 1), forms)]) == {
+        "value": ["", sent]
+    }
+    assert fitted_arguments(tool(schema), {"value": text}) == {"value": text}, "a text of the program stays one"

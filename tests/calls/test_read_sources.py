@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from codemode_server.config.live import Caller, LiveConfig
-from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.domain.flows import WORKSPACE, Holder, Source
+from codemode_server.config.settings import Settings
+from codemode_server.domain.flows import WORKSPACE, Holder, RunningProgram, Source
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.features.data_flow import read_sources
@@ -19,11 +18,13 @@ from codemode_server.features.data_flow.read_sources import ReadSources
 from codemode_server.features.data_flow.sqlite_sources import SqliteSources
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.interrupted import Ownership
 
 NOW = time.time()
 PRINCIPAL = Principal(PrincipalId("default"))
 ONE: Holder = (PRINCIPAL.principal_id, "one")
 BANK = Source("bank", "read", "bank.read", frozenset({"private"}), NOW - 10)
+RUNNING = RunningProgram(ExecutionId("x1"), ONE, NOW - 5)
 
 
 class State:
@@ -33,28 +34,25 @@ class State:
         self.folder = folder
         self.now = NOW
         self.threads: list[DatabaseThread] = []
+        self.owners: list[Ownership] = []
 
     def store(self) -> SqliteSources:
         self.threads.append(DatabaseThread(self.folder))
-        return SqliteSources(Database(self.folder), self.threads[-1])
+        self.owners.append(Ownership(self.folder))
+        return SqliteSources(Database(self.folder), self.threads[-1], self.owners[-1])
 
     def kill(self) -> None:
-        for thread in self.threads:
+        for thread, owner in zip(self.threads, self.owners, strict=True):
             thread.close()
+            owner.close()
 
     async def product(self, newest_change: float = 0.0) -> ReadSources:
         """One that starts after the others were killed."""
         self.kill()
-        sources = ReadSources(LiveConfig(), self.store(), lambda: self.now)
+        sources = ReadSources(LiveConfig(), store := self.store(), lambda: self.now)
         sources.load(lambda _: newest_change)
-        await self.settled()
+        await store.of_session(ONE)  # what it has queued is committed now
         return sources
-
-    async def settled(self) -> None:
-        """What is queued is committed now."""
-        for thread in self.threads:
-            with suppress(JournalUnavailable):
-                await thread.rows("SELECT 1", ())
 
 
 @pytest.fixture
@@ -75,6 +73,17 @@ async def test_a_session_keeps_its_sources_after_a_restart_since_its_executions_
     assert list(sources.of(context("two"))) == []
 
 
+async def test_a_program_that_a_killed_product_ran_counts_as_a_writer_of_what_changed_since(state: State) -> None:
+    store = state.store()
+    store.add(ONE, [BANK])
+    store.begin(RUNNING)
+    (found,) = (await state.product(newest_change=RUNNING.began_at + 1)).of(context("two"))
+    assert (found.key, found.is_in_workspace) == (BANK.key, True)
+    assert list((await state.product(newest_change=RUNNING.began_at - 1)).of(context("two"))) == [], (
+        "nothing is left of it"
+    )
+
+
 async def test_a_program_that_has_ended_leaves_nothing_behind_if_it_changed_nothing(state: State) -> None:
     store = state.store()
     store.add(ONE, [BANK])
@@ -88,27 +97,65 @@ async def test_a_program_that_has_ended_leaves_nothing_behind_if_it_changed_noth
     assert list((await state.product(newest_change=state.now)).of(context("three"))) != []
 
 
-async def test_beyond_a_number_of_sessions_the_database_knows(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_beyond_a_number_of_sessions_the_oldest_counts_for_all(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is forgotten that a flood of sessions could push out."""
     monkeypatch.setattr(read_sources, "_MAX_SESSIONS", 3)
-    sources = await state.product()
-    for number in range(5):
-        sources.take_over(context(f"s{number}"), [BANK])
-    await state.settled()
-    assert [it.key for it in sources.of(context("s0"))] == [BANK.key]
+    store = state.store()
+    store.add(ONE, [BANK])
+    for number in range(3):
+        later = Source("web", "fetch", "web.fetch", frozenset(), BANK.at + 1 + number)
+        store.add((PRINCIPAL.principal_id, f"s{number}"), [later])
+    sources = await state.product(newest_change=NOW)
+    assert BANK.key in {it.key for it in sources.of(context("new"))}
 
 
-async def test_what_another_product_has_noted_of_the_workspace_counts_at_the_next_decision(state: State) -> None:
-    first, other = await state.product(), state.store()
+async def test_what_another_product_has_read_counts_once_its_programs_may_have_written_it(state: State) -> None:
+    """Known at the next decision, whenever that product read it; nothing that may be in memory there is forgotten."""
+    first, second = await state.product(), ReadSources(LiveConfig(), other := state.store(), lambda: state.now)
+    other.begin(RUNNING)
     assert list(first.of(context("two"))) == [], "control"
-    other.add((PRINCIPAL.principal_id, WORKSPACE), [BANK])
-    await state.settled()
+    other.add(ONE, [BANK])
+    await other.of_session(ONE)  # what was queued before is committed now
     assert [(it.key, it.is_in_workspace) for it in first.of(context("two"))] == [(BANK.key, True)]
+    assert list(second.of(context("two"))) == [], "its own are known to it"
+    other.end(RUNNING.execution_id)
+    await other.of_session(ONE)
+    assert list(first.of(context("two"))) == [], "it has changed nothing"
+    other.add((PRINCIPAL.principal_id, WORKSPACE), [BANK])
+    await other.of_session(ONE)
+    third = ReadSources(LiveConfig(), state.store(), lambda: state.now)
+    third.load(lambda _: 0.0)
+    assert [it.key for it in third.of(context("two"))] == [BANK.key], "the file is gone, and may have been read"
+
+
+async def test_programs_of_a_session_that_began_before_it_read_anything_count_as_writers_too(state: State) -> None:
+    first, second = await state.product(), ReadSources(LiveConfig(), other := state.store(), lambda: state.now)
+    second.begin(ExecutionId("x3"), context("one"))
+    second.take_over(context("one"), [BANK])
+    await other.of_session(ONE)
+    assert [it.key for it in first.of(context("two"))] == [BANK.key]
 
 
 async def test_sessions_that_end_with_their_request_count_as_one_in_all_products(state: State) -> None:
-    first, second = await state.product(), ReadSources(LiveConfig(), state.store(), lambda: state.now)
+    first, second = await state.product(), ReadSources(LiveConfig(), other := state.store(), lambda: state.now)
     request = context("r1", is_ephemeral=True)
     second.take_over(request, [BANK])
-    await state.settled()
+    await other.of_session(ONE)
     assert [(it.key, it.is_in_workspace) for it in first.of(request)] == [(BANK.key, False)]
     assert list(first.of(context("two"))) == []
+
+
+async def test_what_only_the_log_of_a_session_passes_on_counts_where_rules_depend_on_it(state: State) -> None:
+    state.store().add(ONE, [BANK])
+    sources = await state.product()
+    sources.begin(ExecutionId("x2"), context("one"))
+    sources.end(ExecutionId("x2"), state.now - 1, is_logged=True)
+    assert sources.labelled(context("two")) == ()
+    later = await state.product(newest_change=state.now)
+    assert list(later.of(context("two"))) == []
+    ruled = LiveConfig(Settings.model_validate({"permissions": {"flows": {"public_sinks": "deny"}}}))
+    strict = ReadSources(ruled, state.store(), lambda: state.now)
+    strict.load(lambda _: state.now)
+    assert [(it.key, it.is_in_workspace) for it in strict.of(context("two"))] == [(BANK.key, True)]

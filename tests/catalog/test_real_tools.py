@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.servers_package import SERVERS_PACKAGE
+from codemode_server.cli.select import sync
 from tests.catalog.checks import strict_errors
 
 Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]
@@ -82,15 +82,7 @@ read_text_file.mop(["a"])
 def test_all_stubs_and_programs_in_both_styles_pass_the_strict_type_checker(
     real_catalog: Catalog, tmp_path: Path
 ) -> None:
-    (tmp_path / "servers").mkdir()
-    (tmp_path / "servers" / "__init__.py").write_text(SERVERS_PACKAGE)
-    for server in real_catalog.servers:
-        folder = tmp_path / "servers" / server.name
-        folder.mkdir()
-        exports = (f"from .{tool.name} import {tool.name} as {tool.name}\n" for tool in server.tools)
-        (folder / "__init__.py").write_text("".join(exports))
-        for tool in server.tools:
-            (folder / f"{tool.name}.py").write_text(tool.stub.source)
+    sync(real_catalog, tmp_path / "servers")
     (tmp_path / "consumer.py").write_text(CONSUMER)
     (tmp_path / "mistaken.py").write_text(MISTAKEN)
     errors = strict_errors(tmp_path, "servers", "consumer.py", "mistaken.py")

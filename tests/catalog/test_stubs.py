@@ -37,6 +37,11 @@ def signature(properties: dict[str, Any], required: list[str] | None = None, **r
     return line.removeprefix("def t(").removesuffix(") -> Any:")
 
 
+def when(value: str, then: dict[str, Any]) -> dict[str, Any]:
+    return {"if": {"properties": {"a": {"const": value}}}, "then": then}
+
+
+NEEDS_Q = {"properties": {"q": {"type": "integer"}}, "required": ["q"]}
 TAGS = {"type": "array", "items": {"type": "string"}, "enum": ["a", "b"]}
 
 
@@ -107,8 +112,6 @@ class TestParameters:
         [
             ({"additionalProperties": {"type": "string"}}, "a: str = ..., **arguments: Any"),
             ({"patternProperties": {"^x-": {}}}, "a: str = ..., **arguments: Any"),
-            ({"if": {"required": ["a"]}, "then": {"properties": {"b": {}}}}, "a: str = ..., **arguments: Any"),
-            ({"allOf": [{"dependentRequired": {"a": ["b"]}}]}, "a: str = ..., **arguments: Any"),
             ({"additionalProperties": False}, "a: str = ..."),
             ({}, "a: str = ..."),
         ],
@@ -157,11 +160,30 @@ class TestParameters:
                     "properties": {"n": {"type": "integer"}},
                     "allOf": [
                         {"oneOf": [{"properties": {"x": {}}, "required": ["x"]}, {"properties": {"y": {}}}]},
+                        {"if": {"required": ["n"]}, "then": {"properties": {"unit": {"type": "string"}}}},
                         {"$ref": "#/$defs/Call"},
                     ],
                 },
-                'via: Literal["call"], to: int, n: int = ..., x: Any = ..., y: Any = ...',
-                ["x", "y?"],
+                'via: Literal["call"], to: int, n: int = ..., x: Any = ..., y: Any = ..., unit: str = ...',
+                ["x", "y?", "", "when n: unit?"],
+            ),
+            (
+                {
+                    "properties": {"a": {"enum": ["x", "y"]}, "speed": {"type": "string"}},
+                    "allOf": [when("x", {"properties": {"p": {}, "speed": {"const": "low"}}}), when("y", NEEDS_Q)],
+                },
+                'a: Literal["x", "y"] = ..., speed: str = ..., p: Any = ..., q: int = ...',
+                ['when a="x": speed="low", p?', 'when a="y": q'],
+            ),
+            (
+                when("x", {"required": ["p"]}) | {"else": when("y", NEEDS_Q) | {"else": {"properties": {"s": {}}}}},
+                "q: int = ..., s: Any = ..., a: Any = ..., p: Any = ...",
+                ['when a="x": p', 'when a="y": q; else: s?'],
+            ),
+            (
+                {"properties": {"a": {}}, "dependentRequired": {"a": ["c"], "d": ["e"]}},
+                "a: Any = ..., c: Any = ..., d: Any = ..., e: Any = ...",
+                ["when a: c", "when d: e"],
             ),
             ({"properties": {"tags": TAGS}}, 'tags: list[Literal["a", "b"]] = ...', []),
         ],

@@ -111,6 +111,7 @@ def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path)
         "    no licence found\n"
         "\n"
         "workspace: 0.0 of 256 MiB\n"
+        "search: lexical, by words\n"
         f"{done.stdout.splitlines()[-1]}\n",
         "",
     )
@@ -142,6 +143,17 @@ def test_what_an_upstream_says_at_its_end_forges_no_line_of_the_status(tmp_path:
     ]
     assert [line for line in lines[4:-5] if not line.startswith("    ")] == []
     assert [line for line in lines if not line.isprintable()] == []
+
+
+def test_sync_writes_a_tree_that_can_be_imported(tmp_path: Path) -> None:
+    configuration(tmp_path, office(tmp_path, "github", "slack"))
+    done = command(tmp_path, "sync --config upstream.yaml")
+    assert done == Run(0, f"{tmp_path}/servers: 7 files written, 0 unchanged, 0 removed\n", "")
+    program = "from servers.github import list_issues; import servers.slack; print(list_issues.__doc__)"
+    imported = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (imported.returncode, imported.stdout) == (0, "List the issues of a repository.\n"), imported.stderr
 
 
 def test_a_port_that_is_taken_is_told_and_the_token_stays(tmp_path: Path) -> None:

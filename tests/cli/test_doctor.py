@@ -18,13 +18,14 @@ CHECKS = [
     "image",
     "boot",
     "wasm",
+    "search",
     "guardrails",
     "privacy",
 ]
 
 
 def run(folder: Path, msb_home: Path, sandbox: str, line: str = "doctor") -> Run:
-    (folder / "upstream.yaml").write_text(f"sandbox: {sandbox}\n")
+    (folder / "upstream.yaml").write_text(f"sandbox: {sandbox}\nsearch: {{ranker: lexical}}\n")
     return command(folder, f"--config upstream.yaml {line}", environment={"MSB_HOME": str(msb_home)})
 
 

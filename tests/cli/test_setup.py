@@ -13,7 +13,7 @@ import pytest
 from codemode_server.sandbox.backends.microvm import image, runtime
 from codemode_server.sandbox.registry import DEFAULT_IMAGE
 from tests.cli.test_commands import Run, command
-from tests.microvm.images import Image
+from tests.microvm.images import Image, digest
 
 pytestmark = pytest.mark.slow
 
@@ -24,10 +24,14 @@ def run(folder: Path, msb_home: Path, line: str, sandbox: str = "{backend: micro
 
 
 def test_the_image_comes_from_an_archive_without_a_network(tmp_path: Path, msb_home: Path) -> None:
-    Image().save_as_oci_layout(tmp_path / "image.tar")
+    made = Image()
+    made.save_as_oci_layout(tmp_path / "image.tar")
     done = run(tmp_path, msb_home, "setup --archive image.tar")
     assert (done.code, done.stderr) == (0, "codemode-server: loading image.tar\n")
-    assert done.stdout == (f"image: {DEFAULT_IMAGE} loaded from image.tar, 0.0 MB\n")
+    assert done.stdout == (
+        f"image: {DEFAULT_IMAGE} loaded from image.tar, 0.0 MB; its own digest is {digest(made.manifest)}, and it "
+        "stands for the pinned one because you gave it\n"
+    )
     again = run(tmp_path, msb_home, "setup")
     assert again == Run(0, f"image: {DEFAULT_IMAGE} was here already, 0.0 MB\n", "")
     assert f"\nimage           ok       {DEFAULT_IMAGE}, 0.0 MB\n" in run(tmp_path, msb_home, "doctor --no-boot").stdout
@@ -38,7 +42,7 @@ def test_the_image_comes_from_an_archive_without_a_network(tmp_path: Path, msb_h
     [
         (
             "setup",
-            "image: the image 127.0.0.1:1/team/image:1 can't be pulled: ",
+            "image: the registry 127.0.0.1:1 can't be reached; run again: codemode-server setup",
         ),
         ("setup --archive upstream.yaml", "image: upstream.yaml is no archive of an image: "),
     ],
@@ -62,4 +66,4 @@ def test_where_no_microvm_can_run_no_image_is_fetched_unless_it_is_asked_for(tmp
         f"image: not needed, since no microVM can run here: {problem.reason}",
     )
     asked_for = run(tmp_path, msb_home, "setup", "{image: '127.0.0.1:1/team/image:1', require: microvm}")
-    assert "can't be pulled" in asked_for.stdout
+    assert "can't be reached" in asked_for.stdout

@@ -40,11 +40,11 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteDefinitions]:
 
 async def take(
     store: SqliteDefinitions, *tools: ToolDefinition, at: float = 1.0, server: str = "post", **more: Any
-) -> dict[tuple[str, bool], bool]:
-    """Take a listing; gives whether each definition is a change, by the tool's name and whether it is accepted."""
+) -> dict[tuple[str, bool], str]:
+    """Take a listing; gives what each tool is a change of, by name and whether it is accepted."""
     values: dict[str, Any] = {"accept_new": True, **more}
     found = await store.take(LOCAL, server, tools, at=at, **values)
-    return {(it.tool, it.is_accepted): it.is_change for it in found}
+    return {(it.tool, it.is_accepted): it.former for it in found}
 
 
 def described(text: str, name: str = "send") -> ToolDefinition:
@@ -56,25 +56,39 @@ async def waiting(store: SqliteDefinitions) -> list[KnownDefinition]:
 
 
 async def test_the_first_listing_of_a_server_is_accepted_as_it_is(store: SqliteDefinitions) -> None:
-    assert await take(store, SEND) == {("send", True): False}
+    assert await take(store, SEND) == {("send", True): ""}
 
 
 async def test_a_changed_tool_waits_beside_the_accepted_definition(store: SqliteDefinitions) -> None:
     await take(store, SEND)
-    assert await take(store, described("Send all mails.")) == {("send", True): False, ("send", False): True}
+    assert await take(store, described("Send all mails.")) == {("send", True): "", ("send", False): "send"}
 
 
 async def test_a_tool_that_returns_to_its_accepted_definition_adds_nothing(store: SqliteDefinitions) -> None:
     await take(store, SEND)
-    assert await take(store, SEND, at=2.0) == {("send", True): False}
+    assert await take(store, SEND, at=2.0) == {("send", True): ""}
 
 
 async def test_a_new_tool_is_accepted_or_waits_as_the_caller_says(store: SqliteDefinitions) -> None:
     await take(store, SEND)
-    assert (await take(store, SEND, described("Read.", "read"), accept_new=True))["read", True] is False
+    assert (await take(store, SEND, described("Read.", "read"), accept_new=True))["read", True] == ""
     other = ToolDefinition("count", "Count.")
-    assert (await take(store, SEND, other, accept_new=False))["count", False] is False
-    assert (await take(store, SEND, other, accept_new=True))["count", True] is False, "once the file allows it"
+    assert (await take(store, SEND, other, accept_new=False))["count", False] == ""
+    assert (await take(store, SEND, other, accept_new=True))["count", True] == "", "once the file allows it"
+
+
+@pytest.mark.parametrize("renamed", [described("Send a mail.", "post"), described("Something else.", "post")])
+async def test_a_tool_with_the_description_or_the_parameters_of_one_that_is_gone_was_renamed(
+    store: SqliteDefinitions, renamed: ToolDefinition
+) -> None:
+    await take(store, SEND)
+    assert (await take(store, renamed))["post", False] == "send"
+
+
+async def test_a_tool_like_one_that_is_still_there_is_new(store: SqliteDefinitions) -> None:
+    """The control of renaming."""
+    await take(store, SEND)
+    assert (await take(store, SEND, described("Send a mail.", "post")))["post", True] == ""
 
 
 async def test_an_accepted_definition_stays_accepted(store: SqliteDefinitions) -> None:
@@ -87,7 +101,7 @@ async def test_an_accepted_definition_stays_accepted(store: SqliteDefinitions) -
 
 
 async def test_what_is_not_known_can_t_be_accepted(store: SqliteDefinitions) -> None:
-    assert not await store.accept(LOCAL, KnownDefinition("post", "send", "0", False, 1.0, None), at=2.0)
+    assert not await store.accept(LOCAL, KnownDefinition("post", "send", "0", "", 1.0, None), at=2.0)
 
 
 async def test_the_text_of_a_definition_is_read_back(store: SqliteDefinitions) -> None:
@@ -99,7 +113,7 @@ async def test_the_text_of_a_definition_is_read_back(store: SqliteDefinitions) -
 
 async def test_principals_and_servers_are_apart(store: SqliteDefinitions) -> None:
     await take(store, SEND)
-    assert await take(store, described("Send all mails."), server="other") == {("send", True): False}
+    assert await take(store, described("Send all mails."), server="other") == {("send", True): ""}
     assert store.known(SOMEBODY) == []
     assert store.text(SOMEBODY, "post", "send", digest_of(canonical_text(SEND))) == ""
 

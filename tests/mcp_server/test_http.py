@@ -17,6 +17,7 @@ from codemode_server.mcp_server import http, http_token
 from codemode_server.mcp_server.auth.authenticator import Authenticator
 from codemode_server.mcp_server.server import McpServer
 from codemode_server.startup.serve import _HttpListener
+from codemode_server.support import http_connections
 
 TOKEN = "t" * 43
 GET = f"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
@@ -126,6 +127,44 @@ async def test_a_body_with_more_values_than_a_request_has_is_refused_before_it_i
             assert status(await ask(connect, request)) == answered
 
 
+async def test_large_requests_are_parsed_one_at_a_time_and_no_longer_than_until_their_answer_begins() -> None:
+    """Small ones, the control, wait for none of them."""
+    reading, answering, most = 0, 0, 0
+    read, go_on = anyio.Event(), anyio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal reading, answering, most
+        if scope["type"] == "lifespan":
+            return
+        is_large = len((await receive())["body"]) > 100_000
+        reading += is_large
+        most = max(most, reading)
+        if is_large:
+            await read.wait()
+        reading -= is_large
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        answering += is_large
+        if is_large:
+            await go_on.wait()
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    def posted(size: int) -> bytes:
+        return POST + f"content-length: {size}\r\n\r\n".encode() + b"x" * size
+
+    async with serving(app) as connect, anyio.create_task_group() as tasks:
+        for _ in range(6):
+            tasks.start_soon(ask, connect, posted(200_000))
+        with anyio.fail_after(10):
+            while reading < 1:
+                await anyio.sleep(0.01)
+            assert status(await ask(connect, posted(1))) == 200
+            read.set()
+            while answering < 6:
+                await anyio.sleep(0.01)
+        go_on.set()
+    assert most == 1
+
+
 async def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "BODY_SECONDS", 0.3)
     async with serving() as connect:
@@ -133,9 +172,60 @@ async def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPa
         assert status(await ask(connect, POST + b"Content-Length: 3\r\n\r\nab")) == 408
 
 
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nX-A: b\r\n"])
+async def test_a_connection_that_brings_no_request_is_closed(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(http_connections, "HEADER_SECONDS", 0.3)
+    async with serving() as connect:
+        assert await ask(connect, sent) == ""
+        async with await connect() as stream:
+            assert status(await answer(stream, GET)) == 200
+            assert await answer(stream, sent) == "", "after an answer as well"
+
+
+async def test_headers_that_come_bit_by_bit_get_no_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connections, "HEADER_SECONDS", 0.5)
+    async with serving() as connect, await connect() as stream:
+
+        async def drip() -> None:
+            await stream.send(b"GET / HTTP/1.1\r\n")
+            while True:
+                await stream.send(b"X-A: b\r\n")
+                await anyio.sleep(0.05)
+
+        with anyio.fail_after(20), pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+            await drip()
+
+
 async def test_endless_headers_are_refused() -> None:
     async with serving() as connect:
         assert status(await ask(connect, b"GET / HTTP/1.1\r\n" + b"X-A: " + b"b" * 200_000)) in (0, 400)
+
+
+async def test_with_too_many_connections_the_one_that_waits_longest_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connections, "MAX_CONNECTIONS", 8)
+    async with serving() as connect:
+        streams = [await connect() for _ in range(8)]
+        for stream in streams:
+            assert status(await answer(stream, GET)) == 200, "as many as are allowed are served"
+        first, *others = streams
+        async with await connect() as another:
+            assert status(await answer(another, GET)) == 200
+            assert await answer(first, b"GET") == ""
+            for stream in others:
+                assert status(await answer(stream, GET)) == 200
+        for stream in streams:
+            await stream.aclose()
+
+
+async def test_a_request_that_is_served_is_not_cut_off_by_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connections, "MAX_CONNECTIONS", 8)
+    async with serving() as connect, await connect() as served:
+        await served.send(POST + b"Content-Length: 2\r\n\r\n")
+        assert status(await ask(connect, GET)) == 200, "its headers have been read by now"
+        flood = [await connect() for _ in range(40)]
+        assert status(await answer(served, b"ab")) == 200
+        for stream in flood:
+            await stream.aclose()
 
 
 def test_nobody_can_connect_before_the_token_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,22 +65,26 @@ def refused(code: str, message: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "reason"),
+    ("status", "body", "reason", "remedy"),
     [
-        (404, refused("MANIFEST_UNKNOWN", "manifest unknown"), "manifest unknown"),
-        (401, refused("UNAUTHORIZED", "authentication required"), "uthoriz"),
-        (500, b"\x1b[2Jbusy", "code: 500, message: busy"),
+        (
+            404,
+            refused("MANIFEST_UNKNOWN", "manifest unknown"),
+            "there is no image {reference}",
+            "correct sandbox.image",
+        ),
+        (401, refused("UNAUTHORIZED", "authentication required"), "does not give out", "registry login {host}"),
+        (429, refused("TOOMANYREQUESTS", "You have reached your pull rate limit."), "lets nobody pull more", "wait"),
+        (500, b"\x1b[2Jbusy", "code: 500, message: busy", "run again: codemode-server setup"),
     ],
 )
 async def test_what_a_registry_refuses_is_told_with_what_to_do(
-    msb_home: Path, status: int, body: bytes, reason: str
+    msb_home: Path, status: int, body: bytes, reason: str, remedy: str
 ) -> None:
     registry = Registry(Image(), status, body)
     error = await refusal(registry)
-    assert error.reason.startswith(f"the image {registry.reference} can't be pulled: ")
-    assert reason in error.reason
-    assert "registry login" in error.remedy
-    assert "setup --archive" in error.remedy
+    assert reason.format(reference=registry.reference) in error.reason
+    assert remedy.format(host=registry.host) in error.remedy
     assert "\x1b" not in str(error)
 
 

@@ -3,6 +3,7 @@ day, a matter of the moment not at all."""
 
 from __future__ import annotations
 
+import os
 import platform
 from pathlib import Path
 
@@ -45,6 +46,19 @@ def test_a_success_holds_for_good_and_a_failure_for_a_day() -> None:
     assert str(recall("fails", now=lambda: 999.0 + DAY)) == str(FAILS)
     assert recall("fails", now=lambda: 1_001.0 + DAY) is None
     assert recall("fails", now=lambda: 900.0) is None, "from the future, so the clock was wrong"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes are of POSIX")
+def test_a_file_that_others_may_have_written_is_no_verdict(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remember("a", WORKS)
+    (cache / "a.json").chmod(0o620)
+    assert recall("a") is None
+    (cache / "a.json").chmod(0o600)
+    assert recall("a") == WORKS
+    (cache / "b.json").symlink_to(cache / "a.json")
+    assert recall("b") is None
+    monkeypatch.setattr(os, "geteuid", lambda: 4_242)
+    assert recall("a") is None
 
 
 def test_the_key_is_of_the_machine_and_the_image(monkeypatch: pytest.MonkeyPatch) -> None:

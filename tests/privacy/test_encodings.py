@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from codemode_server.features.privacy.detector import Detector
-from codemode_server.features.privacy.replacing import replaced
+from codemode_server.features.privacy.replacing import replaced, text_of_file
 
 TABLE = "full_name,email\nAnn Müller,ann.lee@example.org\nBob Ray,bob.ray@example.org\n"
 
@@ -19,11 +19,29 @@ def tokenized(value: Any) -> Any:
     return replaced(value, found, {(it.kind, it.value): f"<{it.kind.upper()}_1>" for it in found})
 
 
+@pytest.mark.parametrize("damage", [b"", b"\xff", b"\x1b[0m", b"\xc3"])
+def test_a_file_with_wrong_bytes_is_searched_and_written_again(damage: bytes) -> None:
+    data = TABLE.encode() + damage + TABLE.encode()
+    file = text_of_file(data)
+    assert file is not None
+    assert file.text.count("Ann Müller,ann.lee@example.org") == 2
+    assert file.bytes_of(file.text) == data
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252"])
 def test_a_text_is_read_in_its_encoding_and_written_in_it(encoding: str) -> None:
-    made = tokenized(base64.b64encode(TABLE.encode(encoding)).decode())
-    read = base64.b64decode(made).decode(encoding)
-    assert read == "full_name,email\n<NAME_1>,<EMAIL_1>\n<NAME_1>,<EMAIL_1>\n"
+    data = TABLE.encode(encoding)
+    file = text_of_file(data)
+    assert file is not None
+    assert file.text.removeprefix("\ufeff") == TABLE
+    assert file.bytes_of(file.text) == data
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00", TABLE.encode("utf-16-le"), b"\xff\xfea"]
+)
+def test_a_binary_file_is_no_text(data: bytes) -> None:
+    assert text_of_file(data) is None
 
 
 @pytest.mark.parametrize(

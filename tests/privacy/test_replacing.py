@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any, ClassVar
 
 import pytest
@@ -133,6 +134,8 @@ def test_values_that_are_added_later_and_forgotten_ones() -> None:
 
 
 def test_a_result_has_tokens_of_persons_and_of_names_that_its_server_had_first() -> None:
+    held = base64.b64encode(b"of Ann Lee").decode(), base64.b64encode(b"of <NAME_1>").decode()
+    assert people().tokenized_result(held[0], "tracker") == held[1]
     value = {"Ann Lee": ["Ann Lee is In Progress", "Mark"]}
     assert people().tokenized_result(value, "tracker") == {"Ann Lee": ["<NAME_1> is In Progress", "Mark"]}
     assert people().tokenized_result(value, "crm") == {"Ann Lee": ["<NAME_1> is <NAME_3>", "Mark"]}
@@ -145,6 +148,7 @@ def test_a_result_has_tokens_of_persons_and_of_names_that_its_server_had_first()
         ("https://x.org/?q=o%40x.org&n=O%27Neil", "https://x.org/?q=<EMAIL_9>&n=<NAME_9>"),
         ("<b>O&#x27;Neil</b>", "<b><NAME_9></b>"),
         ({"o@x.org": 4111}, {"<EMAIL_9>": "<CARD_9>"}),
+        (base64.b64encode(b"to o@x.org").decode(), base64.b64encode(b"to <EMAIL_9>").decode()),
         ("joo@x.organic 41110", "joo@x.organic 41110"),
     ],
 )

@@ -88,18 +88,31 @@ echo(a=[Pair(1, Color.RED), {3, 1}, b"hi"], b=Model(), c=Scalar(), d=Color.HALF,
 
 
 @pytest.mark.portable
-async def test_a_python_value_is_sent_as_text(lab: Lab) -> None:
-    assert await lab.value(PYTHON_VALUES) == {
-        "a": [{"left": 1, "right": "red"}, [1, 3], "aGk="],
-        "b": {"lines": [{"price": "1/4"}]},
-        "c": 7,
-        "d": "0.5",
-        "e": "0:01:30",
-        "f": {"at": "2026-01-02T03:00:00"},
-        "g": "2026-01-02",
-        "h": "0.1234567890123456789",
-        "i": "1E+5000",
-    }
+async def test_a_python_value_is_sent_as_text_with_its_other_forms(lab: Lab) -> None:
+    class Forms(Tools):
+        async def call(self, server: str, tool: str, arguments: dict[str, Any], **more: Any) -> Reply:
+            return Reply([arguments, [[*path, form] for path, form in more["forms"]]])
+
+    assert await lab.value(PYTHON_VALUES, Forms()) == [
+        {
+            "a": [{"left": 1, "right": "red"}, [1, 3], "aGk="],
+            "b": {"lines": [{"price": "1/4"}]},
+            "c": 7,
+            "d": "0.5",
+            "e": "0:01:30",
+            "f": {"at": "2026-01-02T03:00:00"},
+            "g": "2026-01-02",
+            "h": "0.1234567890123456789",
+            "i": "1E+5000",
+        },
+        [
+            ["b", "lines", 0, "price", {"number": 0.25}],
+            ["d", {"number": 0.5}],
+            ["e", {"number": 90, "duration": "PT90S"}],
+            ["f", "at", {"date": "2026-01-02"}],
+            ["g", {"date-time": "2026-01-02T00:00:00"}],
+        ],
+    ]
 
 
 @pytest.mark.portable

@@ -16,7 +16,7 @@ from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect, Refusal, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.ranker import Ranker
+from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
 
 NO_ARROW = "(without ->, the type of the result is not known)"
@@ -46,9 +46,9 @@ def search(
     query: str, listings: list[UpstreamListing] | None = None, *, skills: Sequence[Skill] = (), **arguments: Any
 ) -> SearchResults:
     catalog = Catalog.build(listings if listings is not None else [GITHUB, SLACK])
-    ranker = Ranker()
-    ranker.index(collections(catalog, skills))
-    return search_tools(catalog, ranker, query, **arguments)
+    levels = RankerStack()
+    levels.index(collections(catalog, skills))
+    return search_tools(catalog, levels, query, **arguments)
 
 
 def refusing(name: str) -> RefusalOf:
@@ -65,10 +65,10 @@ class TestTexts:
     def test_what_comes_from_one_server_stands_below_one_line(self) -> None:
         assert search("github issue").text == (
             "from servers.github import <name>\n"
-            "  list_issues()\n"
-            "    List the issues of a repository.\n"
             "  create_issue(title: str)\n"
             "    Open a new issue. (writes)\n"
+            "  list_issues()\n"
+            "    List the issues of a repository.\n"
             "  mergePullRequest()\n"
             f"    Bring a branch in.\n{NO_ARROW}"
         )
@@ -86,28 +86,22 @@ class TestTexts:
 
     def test_a_skill_is_shown_with_the_function_to_import(self) -> None:
         weekly = Skill("weekly", "Sum up the issues of a week.", "weekly", "weekly(week: int) -> str")
-        assert search("sum up a week", [], skills=[weekly]).text == (
+        assert search("sum up a week", skills=[weekly]).text == (
             "from skills.weekly import weekly\n  weekly(week: int) -> str\n    Sum up the issues of a week."
         )
-        assert search("sum up a week", [], skills=[Skill("weekly", "Sum up a week.")]).text == (
+        assert search("sum up a week", skills=[Skill("weekly", "Sum up a week.")]).text == (
             "import skills.weekly\n    Sum up a week."
         )
-        assert search("sum up a week", [], skills=[weekly], detail_level="name_only").text == "skills.weekly"
+        assert search("sum up a week", skills=[weekly], detail_level="name_only").text == "skills.weekly"
 
     @pytest.mark.parametrize(
         ("arguments", "text"),
         [
+            ({"query": "quantum"}, 'nothing found for "quantum"; servers: github, slack'),
             (
-                {"query": "quantum"},
-                'nothing fits "quantum" well; '
-                "nearest: github.create_issue, github.mergePullRequest, github.list_issues",
+                {"query": "quantum", "server": "slack"},
+                'nothing found for "quantum" in slack; list_dir("/servers/slack") lists its tools',
             ),
-            ({"query": "quantum", "server": "slack"}, 'nothing fits "quantum" well in slack'),
-            (
-                {"query": "quantum", "server": "slack", "effect": "reads"},
-                'nothing found for "quantum" that reads in slack; list_dir("/servers/slack") lists its tools',
-            ),
-            ({"query": "quantum", "effect": "reads"}, 'nothing found for "quantum" that reads; servers: github, slack'),
             ({"query": "x", "listings": []}, 'nothing found for "x": no server is configured'),
             ({"query": "", "listings": []}, "there are no tools"),
         ],
@@ -130,11 +124,8 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("arguments", "text"),
         [
-            (
-                {"query": "issue", "effect": "writes"},
-                "github.create_issue\ngithub.list_issues\ngithub.mergePullRequest",
-            ),
-            ({"query": "issue", "effect": "destroys", "server": "github", "limit": 1}, "github.list_issues"),
+            ({"query": "issue", "effect": "writes"}, "github.create_issue\ngithub.list_issues"),
+            ({"query": "issue", "effect": "destroys"}, "github.list_issues"),
             ({"query": "create issue", "server": "GitHub", "limit": 1}, "github.create_issue"),
             (
                 {"query": "", "effect": "reads", "server": "slack"},
@@ -143,7 +134,7 @@ class TestTexts:
             ({"query": "issue", "server": "skills"}, "skills.weekly"),
             (
                 {"query": "zebra", "server": "skills"},
-                'nothing fits "zebra" well in skills; nearest: skills.weekly',
+                'nothing found for "zebra" in skills; list_dir("/skills") lists them',
             ),
             (
                 {"query": "", "limit": 100},
@@ -246,9 +237,9 @@ def test_a_tool_that_gives_an_image_says_how_it_is_shown(
     tool = ToolDefinition(name, "Take a picture.", output_schema=output_schema)
     listings = [UpstreamListing("cam", UpstreamState.READY, (tool,))]
     learned = Catalog.build(listings, observed=lambda _, __: Observed(1, shape) if shape else None)
-    ranker = Ranker()
-    ranker.index(collections(learned))
-    text = search_tools(learned, ranker, "take a picture").text
+    levels = RankerStack()
+    levels.index(collections(learned))
+    text = search_tools(learned, levels, "take a picture").text
     assert note in text if note else "show(" not in text
 
 
@@ -270,14 +261,14 @@ class TestWeakResults:
 
     @pytest.mark.parametrize("level", ["name_only", "with_description", "full"])
     def test_where_nothing_fits_one_line_names_the_nearest_that_can_be_called(self, level: str) -> None:
-        refused = ToolDefinition("trim_hedge", "Trim a hedge.")
+        refused = ToolDefinition("delete_delete", "Delete.")
         things = UpstreamListing("things", UpstreamState.READY, (refused,))
-        refusal_of = refusing("trim_hedge")
-        found = search("mow the lawn", [self.CLOUD, things, GITHUB], detail_level=level, refusal_of=refusal_of)
+        refusal_of = refusing("delete_delete")
+        found = search("delete a tweet", [self.CLOUD, things, GITHUB], detail_level=level, refusal_of=refusal_of)
         assert found.text == (
-            'nothing fits "mow the lawn" well; nearest: github.mergePullRequest, cloud.resize_virtual_machine'
+            'nothing fits "delete a tweet" well; nearest: cloud.delete_bucket, cloud.delete_virtual_machine'
         )
-        assert [record["name"] for record in found.as_json()] == ["mergePullRequest", "resize_virtual_machine"]
+        assert [record["name"] for record in found.as_json()] == ["delete_bucket", "delete_virtual_machine"]
 
     def test_of_several_wants_it_is_said_which_nothing_fits(self) -> None:
         found = search("list the virtual machines of everybody; order a pizza with extra cheese", [self.CLOUD])
@@ -295,9 +286,15 @@ class TestWeakResults:
 
 class TestToolsThatThePermissionsRefuse:
     def test_are_marked_with_the_rule_once(self) -> None:
-        text = search("list or create issues", [GITHUB], limit=2, refusal_of=lambda *_: Refusal("rule 1")).text
+        text = search("list or create issues", [GITHUB], refusal_of=lambda *_: Refusal("rule 1")).text
         assert text.count("[not permitted: rule 1]") == 1
         assert text.count("[not permitted]") == 1
+
+    def test_leave_the_first_place_to_the_same_tool_of_another_server(self) -> None:
+        fetch = ToolDefinition("fetch", "Fetch the content of a page from the web.")
+        servers = [UpstreamListing(name, UpstreamState.READY, (fetch,)) for name in ("browser", "other")]
+        assert names(search("fetch a page", servers)) == ["browser.fetch"], "control"
+        assert names(search("fetch a page", servers, refusal_of=refusing("fetch"))) == ["other.fetch"]
 
 
 def test_a_resource_is_found_beside_the_tools_and_comes_first_where_no_tool_fits() -> None:
@@ -305,7 +302,7 @@ def test_a_resource_is_found_beside_the_tools_and_comes_first_where_no_tool_fits
     docs = UpstreamListing("docs", UpstreamState.READY, (ToolDefinition("count_words"),), resources=resources)
     text = search("architecture", [docs, GITHUB]).text
     assert text.startswith("resources:\n")
-    assert 'no tool fits "architecture" well' in text
+    assert text.endswith("no tool matches")
     assert search("parts of a program", [docs, GITHUB]).resources, "by its description"
     found = search("architecture of an issue", [docs, GITHUB])
     assert [resource.name for resource, _ in found.resources] == ["architecture.md"]

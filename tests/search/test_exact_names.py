@@ -9,8 +9,6 @@ from codemode_server.domain.tools import ToolDefinition, UpstreamListing, Upstre
 from codemode_server.search.documents import collections
 from codemode_server.search.lexical import LexicalIndex
 from codemode_server.search.ranking import rank
-from codemode_server.search.static import StaticTable
-from codemode_server.search.vectors import VectorIndex
 
 
 def listing(server: str, *names: str) -> UpstreamListing:
@@ -25,11 +23,10 @@ SERVERS = [
     listing("web", "fetch"),
 ]
 INDEX = LexicalIndex(collections(Catalog.build(SERVERS)))
-VECTORS = VectorIndex(StaticTable(), INDEX)
 
 
 def first(query: str) -> str:
-    tool = rank(INDEX, VECTORS, query, None, 1)[0].thing
+    tool = rank(INDEX, None, query, None, 1)[0].thing
     assert isinstance(tool, Tool)
     return f"{tool.server}.{tool.name}"
 

@@ -1,6 +1,6 @@
 """One order out of words and meaning: which of two tools that share most of their words is the one that is meant.
 
-The table is the one that every installation has.
+Vectors are of the static table, the one that every installation has.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from codemode_server.domain.tools import ToolDefinition, UpstreamListing, Upstre
 from codemode_server.search.documents import collections
 from codemode_server.search.lexical import LexicalIndex
 from codemode_server.search.ranking import rank
-from codemode_server.search.static import StaticTable
+from codemode_server.search.static import StaticEncoder
 from codemode_server.search.vectors import VectorIndex
 
 
@@ -51,14 +51,16 @@ SERVERS = [
     ),
 ]
 INDEX = LexicalIndex(collections(Catalog.build(SERVERS)))
-STATIC = StaticTable()
+STATIC = StaticEncoder()
+STATIC.load()
 VECTORS = VectorIndex(STATIC, INDEX)
 
 
-def found(query: str, limit: int = 3) -> list[str]:
-    return [one.thing.name for one in rank(INDEX, VECTORS, query, None, limit)]
+def found(query: str, *, by_meaning: bool, limit: int = 3) -> list[str]:
+    return [one.thing.name for one in rank(INDEX, VECTORS if by_meaning else None, query, None, limit)]
 
 
+@pytest.mark.parametrize("by_meaning", [False, True], ids=["by words", "by meaning"])
 class TestTheFirstResult:
     @pytest.mark.parametrize(
         ("query", "best"),
@@ -72,16 +74,19 @@ class TestTheFirstResult:
             ("key_get", "key_get"),
         ],
     )
-    def test_is_what_is_meant(self, query: str, best: str) -> None:
-        assert found(query)[0] == best
+    def test_is_what_is_meant(self, query: str, best: str, by_meaning: bool) -> None:
+        assert found(query, by_meaning=by_meaning)[0] == best
 
-    def test_of_several_wants_each_has_one_among_the_first(self) -> None:
+    def test_of_several_wants_each_has_one_among_the_first(self, by_meaning: bool) -> None:
         query = "list all certificates in the vault, then post a message to the channel"
-        assert set(found(query, limit=2)) == {"certificate_list", "post_message"}
+        assert set(found(query, by_meaning=by_meaning, limit=2)) == {"certificate_list", "post_message"}
 
 
-def test_a_tool_is_found_by_what_no_word_of_it_says() -> None:
-    assert found("rain and sunshine")[0] == "forecast"
+class TestMeaning:
+    def test_finds_what_no_word_says(self) -> None:
+        query = "rain and sunshine"
+        assert found(query, by_meaning=False) == []
+        assert found(query, by_meaning=True)[0] == "forecast"
 
 
 class TestWhereTheWordsAre:

@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from threading import Thread
+
 import pytest
 
 from benchmarks.search.corpora import OWN, Missing, corpus
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.ranker import Ranker
+from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
+from codemode_server.search.static import StaticEncoder
+from codemode_server.search.vector_ranker import VectorRanker
 
 
 @pytest.fixture(scope="module")
-def real_tools() -> tuple[Catalog, Ranker]:
+def real_tools() -> Iterator[tuple[Catalog, RankerStack]]:
     try:
         catalog = corpus(OWN).catalog
     except Missing as reason:
         pytest.skip(str(reason))
-    ranker = Ranker()
-    ranker.index(collections(catalog))
-    return catalog, ranker
+    static = VectorRanker("static", StaticEncoder())
+    levels = RankerStack([static])
+    levels.index(collections(catalog))
+    keeping = Thread(target=static.keep, daemon=True)
+    keeping.start()
+    deadline = time.monotonic() + 60
+    while levels.rank("file", 1).level != "static":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    yield catalog, levels
+    static.close()
+    keeping.join()
 
 
-def ask(real_tools: tuple[Catalog, Ranker], query: str, server: str | None = None) -> tuple[SearchResults, list[str]]:
+def ask(
+    real_tools: tuple[Catalog, RankerStack], query: str, server: str | None = None
+) -> tuple[SearchResults, list[str]]:
     answer = search_tools(*real_tools, query, server=server, limit=3)
     return answer, [found.name for found in answer.results]
 
@@ -37,7 +54,7 @@ def ask(real_tools: tuple[Catalog, Ranker], query: str, server: str | None = Non
     ],
 )
 def test_a_short_query_for_two_things_has_both_among_the_first_three(
-    real_tools: tuple[Catalog, Ranker], query: str, server: str | None, tools: list[str]
+    real_tools: tuple[Catalog, RankerStack], query: str, server: str | None, tools: list[str]
 ) -> None:
     assert set(tools) <= set(ask(real_tools, query, server)[1])
 
@@ -46,7 +63,7 @@ def test_a_short_query_for_two_things_has_both_among_the_first_three(
     "query",
     ["asdf", "blargh xyzzy", "mow the lawn", "who will win the election", "tune my guitar", "teach me to juggle"],
 )
-def test_a_topic_that_no_server_has_is_told(real_tools: tuple[Catalog, Ranker], query: str) -> None:
+def test_a_topic_that_no_server_has_is_told(real_tools: tuple[Catalog, RankerStack], query: str) -> None:
     answer, _ = ask(real_tools, query)
     assert "nothing fits" in answer.doubt or not answer.results
 
@@ -60,12 +77,12 @@ def test_a_topic_that_no_server_has_is_told(real_tools: tuple[Catalog, Ranker], 
         ("envoyer un SMS", "sms"),
     ],
 )
-def test_a_hit_is_never_below_a_doubt(real_tools: tuple[Catalog, Ranker], query: str, best: str) -> None:
+def test_a_hit_is_never_below_a_doubt(real_tools: tuple[Catalog, RankerStack], query: str, best: str) -> None:
     answer, found = ask(real_tools, query)
     assert (answer.doubt, best in found[0]) == ("", True)
 
 
-def test_values_in_quotes_do_not_make_an_answer_doubtful(real_tools: tuple[Catalog, Ranker]) -> None:
+def test_values_in_quotes_do_not_make_an_answer_doubtful(real_tools: tuple[Catalog, RankerStack]) -> None:
     answer, found = ask(real_tools, "Replace the text 'Q3' with 'Q4' in the slides")
     assert answer.doubt == ""
     assert found[0].startswith("powerpoint.")

@@ -11,16 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codemode_server.domain.errors import CodemodeError
-from codemode_server.search.static import MAGIC, TABLE, StaticTable
+from codemode_server.domain.errors import EncoderFailed
+from codemode_server.search.static import MAGIC, TABLE, StaticEncoder
 
 
-def loaded(path: Path = TABLE) -> StaticTable:
-    return StaticTable(path)
+def loaded(path: Path = TABLE) -> StaticEncoder:
+    encoder = StaticEncoder(path)
+    encoder.load()
+    return encoder
 
 
 @pytest.fixture(scope="module")
-def table() -> StaticTable:
+def encoder() -> StaticEncoder:
     return loaded()
 
 
@@ -35,16 +37,18 @@ def small_table(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("text", ["", "   \n\t", "!?… —", "\x00\x01", "🙂🙂", "_", "0123456789", "\ud800", "ملف"])
-def test_a_text_without_known_words_is_a_row_of_zeros_and_its_neighbours_are_not(table: StaticTable, text: str) -> None:
-    before, vector, after = table.vectors(["read a file", text, "read a file"])
+def test_a_text_without_known_words_is_a_row_of_zeros_and_its_neighbours_are_not(
+    encoder: StaticEncoder, text: str
+) -> None:
+    before, vector, after = encoder.documents(["read a file", text, "read a file"])
 
     assert not vector.any()
     assert np.array_equal(before, after)
     assert before.any()
 
 
-def test_names_are_read_as_their_words(table: StaticTable) -> None:
-    said, snake, camel, accented = table.vectors(
+def test_names_are_read_as_their_words(encoder: StaticEncoder) -> None:
+    said, snake, camel, accented = encoder.queries(
         ["list open files", "list_open_files", "listOpenFiles", "líst ópen filés"]
     )
 
@@ -72,10 +76,10 @@ def test_a_damaged_table_is_an_error_that_names_the_file(tmp_path: Path, damage:
     assert callable(damage)
     path.write_bytes(damage(path.read_bytes()))
 
-    with pytest.raises(CodemodeError, match=r"table\.bin"):
+    with pytest.raises(EncoderFailed, match=r"table\.bin"):
         loaded(path)
 
 
 def test_a_table_that_is_not_there_is_the_same_error(tmp_path: Path) -> None:
-    with pytest.raises(CodemodeError, match="No such file"):
+    with pytest.raises(EncoderFailed, match="No such file"):
         loaded(tmp_path / "none.bin")

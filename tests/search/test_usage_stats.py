@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +22,8 @@ from codemode_server.domain.tools import ToolDefinition, UpstreamListing, Upstre
 from codemode_server.search.documents import collections
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import rank
-from codemode_server.search.static import StaticTable
 from codemode_server.search.usage_stats import MAX_BOOSTED, UsageStats
 from codemode_server.search.usage_store import HALF_LIFE_SECONDS, ToolName
-from codemode_server.search.vectors import VectorIndex
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import SqliteUsageStore
@@ -56,20 +53,12 @@ def index_of(**servers: Sequence[tuple[str, str]]) -> tuple[Catalog, LexicalInde
     return catalog, LexicalIndex(collections(catalog))
 
 
-TABLE = StaticTable()
-
-
-@lru_cache
-def vectors_of(index: LexicalIndex) -> VectorIndex:
-    return VectorIndex(TABLE, index)
-
-
 ISSUES = [("list_issues", "List the issues of a repository."), ("close_issue", "Close one.")]
 CATALOG, INDEX = index_of(alpha=ISSUES, beta=ISSUES, weather=[("forecast", "Tomorrow's weather.")])
 
 
 def found(usage: UsageStats, query: str, index: LexicalIndex = INDEX, limit: int = 10) -> list[str]:
-    ranked = rank(index, vectors_of(index), query, None, limit, usage.usage_boost(index))
+    ranked = rank(index, None, query, None, limit, usage.usage_boost(index))
     return [f"{one.thing.server}.{one.thing.name}" for one in ranked if isinstance(one.thing, Tool)]
 
 
@@ -92,9 +81,9 @@ def use(usage: UsageStats, *names: str, times: int = 1) -> None:
 class TestOrder:
     def test_of_equals_the_one_that_is_used_comes_first(self, tmp_path: Path) -> None:
         usage = usage_in(tmp_path)
-        assert found(usage, "list issues")[:2] == ["beta.list_issues", "alpha.list_issues"], "control"
-        use(usage, "alpha.list_issues", times=5)
-        assert found(usage, "list issues")[:2] == ["alpha.list_issues", "beta.list_issues"]
+        assert found(usage, "list issues")[:2] == ["alpha.list_issues", "beta.list_issues"], "control"
+        use(usage, "beta.list_issues", times=5)
+        assert found(usage, "list issues")[:2] == ["beta.list_issues", "alpha.list_issues"]
 
 
 WORDS = ["list", "create", "issue", "file", "message", "user", "event", "page", "of", "for", "and", "the"]
@@ -118,13 +107,13 @@ class TestNothingIsHidden:
         boost: Scores = np.array([chance.choice((0, 0, chance.random(), 1)) for _ in index.things], np.float32)
         moved = 0
         for query in QUERIES:
-            without = [one.thing for one in rank(index, vectors_of(index), query, None, 150)]
-            with_it = [one.thing for one in rank(index, vectors_of(index), query, None, 150, boost)]
+            without = [one.thing for one in rank(index, None, query, None, 150)]
+            with_it = [one.thing for one in rank(index, None, query, None, 150, boost)]
             moved += with_it != without
             assert set(with_it) == set(without)
             assert max(with_it.index(thing) - place for place, thing in enumerate(without)) <= MAX_BOOSTED
             for limit in (1, 3, 10):
-                shown = [one.thing for one in rank(index, vectors_of(index), query, None, limit, boost)]
+                shown = [one.thing for one in rank(index, None, query, None, limit, boost)]
                 assert len(shown) == limit
                 assert set(without[: max(0, limit - MAX_BOOSTED)]) <= set(shown)
         assert moved, "control: the boost does something"

@@ -75,13 +75,15 @@ def numbered(start: int, stop: int) -> list[PersonalValue]:
     return [PersonalValue("email", f"p{number}@x.org", f"p{number}@x.org") for number in range(start, stop)]
 
 
-async def test_there_is_room_for_so_many_and_forgetting_makes_room(opened: Open) -> None:
-    store = opened(max_tokens=3)
+async def test_a_server_gets_half_of_what_the_others_leave_and_forgetting_makes_room(opened: Open) -> None:
+    store = opened(max_tokens=4)
     assert await store.tokens_for(ALICE, [ANN, BEN], "crm") == ["<EMAIL_1>", "<EMAIL_2>"]
-    assert await store.tokens_for(ALICE, [CLEO], "hr") == ["<EMAIL_3>"]
-    with pytest.raises(TokensFull, match=r"^2 of its values need new .* there is room for 0 more of 3 "):
-        await store.tokens_for(ALICE, numbered(0, 2), "crm")
+    with pytest.raises(
+        TokensFull, match=r"^1 of its values need new .* crm may get 0 more: it has 2, other servers have 0"
+    ):
+        await store.tokens_for(ALICE, [ANN, CLEO], "crm")
     assert await store.tokens_for(ALICE, [BEN, ANN], "crm") == ["<EMAIL_2>", "<EMAIL_1>"], "those it has it keeps"
+    assert await store.tokens_for(ALICE, [CLEO], "hr") == ["<EMAIL_3>"], "another server has its share"
     assert await store.tokens_for(BOB, numbered(0, 2), "crm") == ["<EMAIL_1>", "<EMAIL_2>"], "others have their own"
     await store.forget(ALICE, ["<EMAIL_1>", "<EMAIL_2>"])
     assert await store.tokens_for(ALICE, [ANN], "crm") == ["<EMAIL_4>"]

@@ -182,7 +182,7 @@ class TestBySize:
 def test_the_log_of_changes_is_cut_back_after_a_large_one(tmp_path: Path) -> None:
     with closing(Database(tmp_path)) as database:
         log = tmp_path / f"{FILE_NAME}-wal"
-        database.write("INSERT INTO listings VALUES ('u', 'f', ?, 0)", (bytes(20 * 2**20),))
+        database.write("INSERT INTO vectors VALUES ('m', 'k', ?, 0)", (bytes(20 * 2**20),))
         assert log.stat().st_size > 20 * 2**20, "control"
         for name in "ab":
             begin_execution(database, name)

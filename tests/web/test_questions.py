@@ -76,8 +76,9 @@ async def test_hostile_text_is_text_and_the_page_loads_nothing() -> None:
 @pytest.mark.parametrize("scope", list(AnswerScope))
 async def test_the_person_allows_a_call_as_far_as_they_choose(scope: AnswerScope) -> None:
     """Or says that it arrived, with its result."""
-    question = replace(QUESTION, is_unanswered=scope is AnswerScope.ARRIVED)
+    question = replace(QUESTION, is_unanswered=scope is AnswerScope.ARRIVED, reads=("github.get_issue(number=7)",))
     async with at_page(question) as (opened, browser):
+        assert "github.get_issue(number=7)" in (await browser.get(opened.address)).text
         await browser.post(opened.address, data={"answer": "allow", "scope": scope.value, "result": '{"number": 7}'})
         answer = await opened.wait()
     assert (answer.is_approved, answer.scope, answer.channel) == (True, scope, "page")

@@ -37,7 +37,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.features import provided
 from codemode_server.features.approvals.elicitation import ElicitationChannel
 from codemode_server.features.approvals.message import commands_of
-from codemode_server.features.approvals.patterns import covers, write_rule
+from codemode_server.features.approvals.patterns import covers, spelling_of, write_rule
 from codemode_server.features.approvals.question import definition_digest, done_so_far, question_of
 from codemode_server.support.off_loop import is_large, run_sized
 from codemode_server.support.text import clean_line
@@ -135,7 +135,7 @@ class PersonApprover:
     async def approve(
         self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask, on_question: Callable[[], None]
     ) -> ApprovalDecision:
-        spelling = f"{call.server}/{call.tool} {call.key.arguments_digest}"
+        spelling = await run_sized(is_large(call.arguments), spelling_of, call, target)
         async with calls.approvals.asking[spelling], calls.approvals.places, self._places:
             if calls.approvals.refused >= MAX_REFUSALS:
                 return Deny(f"the user has refused {MAX_REFUSALS} calls of this program, and is not asked any more")

@@ -42,7 +42,7 @@ def short_text(approval: Approval) -> str:
             _first_line(asked, 160),
             *_section("", arguments, _ARGUMENTS_BUDGET, len(asked.arguments)),
             f"Asked because: {one_line(asked.reason, 280)}",
-            *_details(asked, (90, 60, 90, 90), (220, 120, 160, 160)),
+            *_details(asked, (120, 90, 60, 90, 90), (240, 220, 120, 160, 160)),
         ]
     )
     last = "\n".join(end)  # whatever is cut, the answers' meanings are not
@@ -58,7 +58,7 @@ def whole_text(approval: Approval) -> str:
             _first_line(asked, most),
             *_arguments(asked, most),
             f"Asked because: {one_line(asked.reason, most)}",
-            *_details(asked, [most] * 4, [None] * 4),
+            *_details(asked, [most] * 5, [None] * 5),
             *_scopes(asked, most, most),
         ]
     )
@@ -97,10 +97,11 @@ def _name(name: str, longest: int) -> str:
 
 def commands_of(approval: Approval) -> str:
     command, name = "codemode-server approvals", approval.approval_id
-    if not approval.question.is_unanswered:
+    if not (asked := approval.question).is_unanswered:
         return f"{command} approve {name}"
+    hint = f" ({', '.join(asked.reads)} may tell)" if asked.reads else ""
     return (
-        f"an earlier run sent it and got no answer. It arrived: {command} arrived {name} [--result JSON]; "
+        f"an earlier run sent it and got no answer{hint}. It arrived: {command} arrived {name} [--result JSON]; "
         f"send it again: {command} approve {name}; give up: {command} deny {name}"
     )
 
@@ -120,6 +121,7 @@ def _arguments(asked: Question, longest: int) -> list[str]:
 def _details(asked: Question, widths: Sequence[int], budgets: Sequence[int | None]) -> list[str]:
     """Further facts for the person, each kind with the longest line and the room for all."""
     sections = (
+        ("To find out, have it read:", asked.reads),
         ("What differs (- before, + now):", asked.changes),
         ("Sources that this session has read:", asked.sources),
         ("Lines that may make the call:", asked.lines or (_COMPUTED,)),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from collections.abc import Mapping
+from typing import Any
 
 from codemode_server.calls.policy.names import Spellings, fits
 from codemode_server.calls.policy.rules import PermissionRules
@@ -13,7 +16,7 @@ from codemode_server.config.loading import load_place
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.settings import Settings
 from codemode_server.domain.approvals import AnswerScope, Approval, Question
-from codemode_server.domain.calls import Ask
+from codemode_server.domain.calls import Ask, ToolCall
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import JsonValue
 from codemode_server.support.redaction import MASK
@@ -47,6 +50,31 @@ def covers(given: Approval, other: Approval) -> bool:
             is_same = given.session_id == other.session_id
             return is_same and asked.pattern is not None and _fits(asked.pattern, asked.arguments, others.arguments)
     return False
+
+
+def spelling_of(call: ToolCall, target: CallTarget) -> str:
+    """Equal for calls that say the same: in another order of keys, with 1 for 1.0, with a default or null left out."""
+    schema = target.tool.definition.input_schema if isinstance(target, ToolTarget) else {}
+    return json.dumps([call.server, call.tool, _plain(call.arguments, schema)], sort_keys=True, default=str)
+
+
+def _plain(value: Any, schema: Any) -> Any:
+    schema = schema if isinstance(schema, dict) else {}
+    if isinstance(value, dict):
+        properties = schema.get("properties")
+        said = properties if isinstance(properties, dict) else {}
+        members = ((name, it, said.get(name)) for name, it in value.items())
+        return {name: _plain(it, own) for name, it, own in members if not _is_default(it, own)}
+    if isinstance(value, list):
+        return [_plain(it, schema.get("items")) for it in value]
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _is_default(value: Any, schema: Any) -> bool:
+    default = schema.get("default") if isinstance(schema, dict) else None
+    return bool(value == default and isinstance(value, bool) == isinstance(default, bool))
 
 
 def _fits(pattern: Mapping[str, JsonValue], shown: Mapping[str, JsonValue], others: Mapping[str, JsonValue]) -> bool:

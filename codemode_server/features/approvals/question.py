@@ -13,6 +13,7 @@ from itertools import islice
 from codemode_server.calls.arguments import declared_form
 from codemode_server.calls.execution_calls import CallReport, ExecutionCalls
 from codemode_server.calls.targets import CallTarget, ToolTarget, title_of
+from codemode_server.catalog.nearest_names import is_reading_name, object_words
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain import definitions
 from codemode_server.domain.approvals import ProgramTexts, Question
@@ -21,11 +22,12 @@ from codemode_server.domain.definitions import digest_of
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
 from codemode_server.executions.preflight.reading import read
-from codemode_server.features.approvals.message import MAX_PATTERN_CHARACTERS, pattern_text
+from codemode_server.features.approvals.message import MAX_PATTERN_CHARACTERS, pattern_text, value_text
 from codemode_server.features.approvals.patterns import always_rule, default_pattern
 from codemode_server.support.text import first_lines, one_line
 
 MAX_LINES = 4
+MAX_READS = 2
 MAX_SKILLS = 4
 
 
@@ -94,10 +96,27 @@ def question_of(
         pattern=default_pattern(arguments) if has_session else None,
         rule=always_rule(config.settings, target, ask),
         is_unanswered=ask.is_unanswered,
+        reads=tuple(map(_line, reads_of(arguments, target))) if ask.is_unanswered else (),
         result=declared_form(target.tool) if ask.is_unanswered and isinstance(target, ToolTarget) else "",
     )
     is_shown = len(pattern_text(question, MAX_PATTERN_CHARACTERS + 1)) <= MAX_PATTERN_CHARACTERS
     return question if is_shown else replace(question, pattern=None)
+
+
+def reads_of(arguments: Mapping[str, JsonValue], target: CallTarget) -> list[str]:
+    """Calls of the same server that read what a call may have changed: those that share most with it, at most two."""
+    if not isinstance(target, ToolTarget):
+        return []
+    words, found = object_words(target.name), list[tuple[int, str]]()
+    for tool in target.server.tools:
+        if tool.effect is not Effect.READS and not (tool.effect is Effect.UNKNOWN and is_reading_name(tool.name)):
+            continue
+        common = [it for it in tool.parameters if it.raw_name in arguments]
+        shown = ", ".join(f"{it.name}={value_text(arguments[it.raw_name], 40)}" for it in common)
+        score = 2 * len(words & object_words(tool.name)) + len(common)
+        found.append((score, f"{tool.server}.{tool.name}({shown})"))
+    best = sorted(found, key=lambda it: -it[0])[:MAX_READS]
+    return [shown for score, shown in best if score or len(found) <= MAX_READS]
 
 
 def definition_digest(target: CallTarget) -> str:

@@ -22,7 +22,7 @@ from codemode_server.storage.database import Database, placeholders
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.server_texts import ServerTexts
 
-_COLUMNS = "server, tool, digest, is_change, seen_at, accepted_at"
+_COLUMNS = "server, tool, digest, former, seen_at, accepted_at, description_mark, schema_mark"
 
 
 class SqliteDefinitions:
@@ -105,10 +105,7 @@ def _known(connection: sqlite3.Connection, principal: Principal, server: str | N
         " WHERE principal = ?1 AND (?2 IS NULL OR server = ?2) ORDER BY seen_at",
         (principal.principal_id, server),
     )
-    return [
-        KnownDefinition(its_server, tool, digest, bool(is_change), seen_at, accepted_at)
-        for its_server, tool, digest, is_change, seen_at, accepted_at in rows
-    ]
+    return [KnownDefinition(*row) for row in rows]
 
 
 def _insert(connection: sqlite3.Connection, principal: Principal, it: KnownDefinition, data: bytes) -> None:

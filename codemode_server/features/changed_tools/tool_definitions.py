@@ -24,6 +24,7 @@ from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import ToolDefinition
+from codemode_server.support.text import one_line
 
 if TYPE_CHECKING:
     from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
@@ -71,7 +72,7 @@ class ToolDefinitions:
             return None
         found = known.get(tool.name, {}).get(tool.digest)
         if found is None:  # more definitions than are stored
-            return KnownDefinition(server, tool.name, tool.digest, True, self._clock(), None)
+            return KnownDefinition(server, tool.name, tool.digest, tool.name, self._clock(), None)
         return None if found.is_accepted else found
 
     def refusal(self, server: str, tool: ToolDefinition) -> Deny | None:
@@ -91,14 +92,16 @@ class ToolDefinitions:
 
 def is_hidden(it: KnownDefinition, permissions: PermissionSettings) -> bool:
     """True if the configuration hides a definition that nobody has accepted, and refuses calls of the tool."""
-    return (permissions.for_changed_tools if it.is_change else permissions.new_tools) == "hide"
+    return (permissions.for_changed_tools if it.former else permissions.new_tools) == "hide"
 
 
 def _denial(it: KnownDefinition) -> Deny:
     """Without a word of the definition: programs, plans and the model read the reason."""
-    reason = "the tool is new on this server (permissions.new_tools)"
-    if it.is_change:
-        reason = "the definition of the tool changed since it was accepted (permissions.changed_tools)"
+    kind = kind_of(it)
+    reason = {
+        "new": "the tool is new on this server (permissions.new_tools)",
+        "changed": "the definition of the tool changed since it was accepted (permissions.changed_tools)",
+    }.get(kind, f"the tool seems to be {kind} (permissions.changed_tools)")
     return Deny(f"{reason}; the user accepts it with `{REVIEW}`")
 
 
@@ -117,8 +120,10 @@ def review_event(it: KnownDefinition, principal: Principal, at: float, *, is_acc
 
 
 def kind_of(it: KnownDefinition) -> str:
-    return "changed" if it.is_change else "new"
+    if it.former == it.tool:
+        return "changed"
+    return f"renamed from {one_line(it.former, 80)}" if it.former else "new"
 
 
 def _has_new(known: KnownTools) -> bool:
-    return any(not it.is_accepted and not it.is_change for its in known.values() for it in its.values())
+    return any(not it.is_accepted and not it.former for its in known.values() for it in its.values())

@@ -87,7 +87,7 @@ class StoredTools:
         ]
 
     def _change(self, it: KnownDefinition, known: KnownTools) -> tuple[str, ...]:
-        accepted = [one for one in known.get(it.tool, {}).values() if one.is_accepted and one.digest != it.digest]
+        accepted = [one for one in known.get(it.former, {}).values() if one.is_accepted and one.digest != it.digest]
         before = max(accepted, key=lambda one: one.accepted_at or 0.0, default=None)
         return change_between(*(fields_of(self._text(one)) for one in (before, it)))
 

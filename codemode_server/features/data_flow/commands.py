@@ -16,7 +16,7 @@ from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.cli.terminal import configuration, local_time, person_confirms, show
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.flows import WORKSPACE, Source
+from codemode_server.domain.flows import SESSION_LOGS, WORKSPACE, Source
 from codemode_server.features.data_flow.read_sources import EPHEMERAL
 from codemode_server.features.data_flow.sqlite_sources import SqliteSources
 from codemode_server.records.executions import stored_records
@@ -24,6 +24,7 @@ from codemode_server.support.text import first_lines, one_line
 
 _MEANING = {
     WORKSPACE: "by way of /workspace, for every session",
+    SESSION_LOGS: "by way of the logs in /workspace/sessions, for every session where permissions.flows restricts",
     EPHEMERAL: "all sessions over HTTP that end with their request",
 }
 _MAX_LISTED = 50

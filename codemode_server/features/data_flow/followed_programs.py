@@ -19,8 +19,8 @@ from codemode_server.features.data_flow.read_sources import CLOCK_SECONDS, ReadS
 
 @dataclass(frozen=True, slots=True)
 class FollowedPrograms(ExecutionLayer):
-    """Around the run of a program, which sees /workspace all the time. The log of its session is no change by the
-    program; no log has a program whose session is restricted."""
+    """Around the run of a program, which sees /workspace all the time. One that its session's log has passes on by that
+    all that its session has read, which is no change by the program."""
 
     sources: ReadSources
     workspaces: Callable[[Principal], Workspace]
@@ -49,8 +49,7 @@ class FollowedPrograms(ExecutionLayer):
             if sources.may_pass_on(execution.execution_id) and workspace.own_change() == own_change:
                 with anyio.CancelScope(shield=True):
                     newest = await anyio.to_thread.run_sync(workspace.newest_change, SESSIONS if has_log else "")
-            sources.end(execution.execution_id, newest)
-            sources.end_sharing(execution.execution_id)
+            sources.end(execution.execution_id, newest, is_logged=has_log)
 
     async def after(self, execution: Execution) -> None:
         self.sources.end_sharing(execution.execution_id)

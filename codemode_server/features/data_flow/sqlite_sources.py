@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from codemode_server.domain.flows import WORKSPACE, Holder, Source
-from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.flows import SHARED, Holder, LeftPrograms, RunningProgram, Source
+from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.interrupted import Ownership
 from codemode_server.support.file_stamps import FileStamp
-from codemode_server.support.private_files import replace_private
+from codemode_server.support.private_files import NotPrivate, replace_private
 
 logger = logging.getLogger(__name__)
 
@@ -29,10 +30,13 @@ _LOSS = "what a session has read can't be stored for next time"
 
 
 class SqliteSources:
-    def __init__(self, database: Database, thread: DatabaseThread) -> None:
+    """The product's own running programs are told from those of others by the name of their owner."""
+
+    def __init__(self, database: Database, thread: DatabaseThread, ownership: Ownership | None = None) -> None:
         """Uses `database` for what is needed at once, and `thread` for the rest."""
         self._database = database
         self._thread = thread
+        self._ownership = ownership or Ownership(database.path.parent)
         self.forgotten = ForgottenSources(database.path.parent)
 
     def load(self) -> dict[Holder, list[Source]]:
@@ -46,6 +50,20 @@ class SqliteSources:
         self._thread.post(_forget_old, _LOSS)
         return found
 
+    def left_programs(self) -> LeftPrograms:
+        try:
+            others = self._ownership.others()
+        except (NotPrivate, OSError):  # whether they run is unknown, so their rows stay
+            return LeftPrograms((), is_alone=False)
+        with self._database.use() as connection:
+            rows = connection.execute("SELECT run, execution_id, principal, holder, began_at FROM flow_programs")
+            programs = [
+                RunningProgram(ExecutionId(it), (PrincipalId(principal), holder), at)
+                for run, it, principal, holder, at in rows
+                if run not in others
+            ]
+        return LeftPrograms(programs, is_alone=not others)
+
     def add(self, holder: Holder, sources: Sequence[Source]) -> None:
         rows = [(*holder, it.server, it.tool, it.title, " ".join(sorted(it.labels)), it.at) for it in sources]
         self._post(
@@ -56,6 +74,13 @@ class SqliteSources:
     def remove(self, holder: Holder, sources: Sequence[Source]) -> None:
         rows = [(*holder, it.server, it.tool) for it in sources]
         self._post("DELETE FROM flow_sources WHERE (principal, holder, server, tool) = (?, ?, ?, ?)", rows)
+
+    def begin(self, program: RunningProgram) -> None:
+        row = (program.execution_id, *program.holder, program.began_at, self._ownership.name() or "")
+        self._post("INSERT OR REPLACE INTO flow_programs VALUES (?, ?, ?, ?, ?)", [row])
+
+    def end(self, execution_id: ExecutionId) -> None:
+        self._post("DELETE FROM flow_programs WHERE execution_id = ?", [(execution_id,)])
 
     async def forget(self, holders: Sequence[Holder]) -> None:
         """Forget what these have read, here and in every running product. Raises `JournalUnavailable`: it can't be
@@ -68,12 +93,23 @@ class SqliteSources:
         # Last: what a product reads after it has noticed must not be deleted.
         self.forgotten.note(holders)
 
-    def of(self, holder: Holder) -> Sequence[Source]:
-        """The sources that products on the same store have read under this name. Raises `JournalUnavailable`: the store
-        can't be used."""
+    async def of_session(self, holder: Holder) -> Sequence[Source]:
+        """Sources that a session is known to have read, in any product on the same store. Raises `JournalUnavailable`:
+        the store can't be used."""
         statement = f"SELECT {_COLUMNS} FROM flow_sources WHERE (principal, holder) = (?, ?) ORDER BY at"  # noqa: S608
+        return [_source(row, holder[1]) for row in await self._thread.rows(statement, holder)]
+
+    def shared_with(self, holder: Holder) -> Sequence[tuple[Holder, Source]]:
+        """The sources that products on the same store have read under this name, or may have written to its /workspace.
+        Raises `JournalUnavailable`: the store can't be used."""
+        principal, run = holder[0], self._ownership.name() or ""
         with self._database.use() as connection:
-            return [_source(row, holder[1]) for row in connection.execute(statement, holder)]
+            rows = connection.execute(
+                f"SELECT holder, {_COLUMNS} FROM flow_sources WHERE principal = ? AND (holder IN (?, ?, ?) OR holder IN"  # noqa: S608
+                " (SELECT holder FROM flow_programs WHERE principal = ? AND run != ?)) ORDER BY at",
+                (*holder, *SHARED, principal, run),
+            ).fetchall()
+        return [((principal, its), _source(row, its)) for its, *row in rows]
 
     def _post(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         if rows := list(rows):
@@ -82,17 +118,18 @@ class SqliteSources:
 
 def _forget_old(connection: sqlite3.Connection) -> None:
     oldest = time.time() - _SESSION_DAYS * 86_400
-    connection.execute("DELETE FROM flow_sources WHERE holder != ? AND at < ?", (WORKSPACE, oldest))
+    connection.execute("DELETE FROM flow_sources WHERE holder NOT IN (?, ?) AND at < ?", (*SHARED, oldest))
+    connection.execute("DELETE FROM flow_programs WHERE began_at < ?", (oldest,))
     connection.execute(
-        "DELETE FROM flow_sources WHERE holder != ?"
+        "DELETE FROM flow_sources WHERE holder NOT IN (?, ?)"
         " AND at < (SELECT at FROM flow_sources ORDER BY at DESC LIMIT 1 OFFSET ?)",
-        (WORKSPACE, _MAX_ROWS),
+        (*SHARED, _MAX_ROWS),
     )
 
 
 def _source(row: Sequence[Any], holder: str) -> Source:
     server, tool, title, labels, at = row
-    return Source(server, tool, title, frozenset(labels.split()), at, is_in_workspace=holder == WORKSPACE)
+    return Source(server, tool, title, frozenset(labels.split()), at, is_in_workspace=holder in SHARED)
 
 
 class ForgottenSources:

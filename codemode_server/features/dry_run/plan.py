@@ -1,8 +1,10 @@
 """The plan of a dry run: the calls that it captured, and how the calls of the applied program differ from them.
 
 A call that may change something is as planned if the plan has one with the same server, tool and arguments, all of
-which were foreseen, in whatever order. About any other the person is asked: arguments that derive from a placeholder,
-other arguments, a call that is not in the plan. Calls that only read are not compared.
+which were foreseen, and no earlier planned call of the same server is still to come. About any other the person is
+asked: arguments that derive from a placeholder, other arguments, a call that is not in the plan, another order on one
+server. Calls at the same time may come in any order, so a departure in the order is only said once nothing else of the
+program has been in flight for `MIN_PATIENCE_SECONDS`. Calls that only read are not compared.
 """
 
 from __future__ import annotations
@@ -11,15 +13,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codemode_server.calls.expected_calls import (
+    MIN_PATIENCE_SECONDS,
     argument_differences,
     common_names,
     differing_names,
+    left_when_quiet,
     named,
 )
 from codemode_server.domain.calls import Ask, CallStatus, Capture, Deny, ToolCall
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.features.dry_run.placeholders import DESTROYING, UNSTATED_EFFECT, calls_in, without_numbers
+from codemode_server.support.change_signal import ChangeSignal
 from codemode_server.support.text import clean_line, counted, first_few
 
 _MAX_NAMES = 3
@@ -81,6 +86,9 @@ class Plan:
         self._redact = redact
         self._left = [it for it in planned_calls(records) if not it.is_reading and not it.refused]
         self._total, self._as_planned = len(self._left), 0
+        self._passed: set[int] = set()
+        """Numbers of planned calls that later ones were approved before."""
+        self._changed = ChangeSignal()
 
     def take(self, call: ToolCall) -> PlannedCall | None:
         """Take the planned call that this one is; None if there is none with the same arguments."""
@@ -97,9 +105,10 @@ class Plan:
             self._taken(self._replaced(call))
 
     async def departure(self, call: ToolCall, has_others: Callable[[], bool]) -> Ask | None:
-        """Approval needed for a call that may change something; None if it is as planned."""
-        if self.take(call) is not None:
-            return None
+        """Approval needed for a call that may change something; None if it is as planned. `has_others` tells whether
+        other calls of the program are in flight."""
+        if (planned := self.take(call)) is not None:
+            return await self._order(planned, has_others)
         if (found := self._replaced(call)) is not None and _may_be(found, call):
             names = _names(found.sources) if found.sources else "its arguments"
             reason = f"the plan of {self.dry_run_id} could not foresee {names}"
@@ -123,6 +132,29 @@ class Plan:
             f"{self._as_planned} of {counted(self._total, 'call')} made as the plan of {self.dry_run_id} has them{left}"
         ]
 
+    async def _order(self, planned: PlannedCall, has_others: Callable[[], bool]) -> Ask | None:
+        earlier = await left_when_quiet(
+            lambda: self._earlier(planned),
+            changed=self._changed,
+            patience_s=lambda: MIN_PATIENCE_SECONDS,
+            has_others=has_others,
+        )
+        if not earlier:
+            return None
+        self._passed.update(it.call.seq for it in earlier)
+        before = named(it.call for it in earlier)
+        return Ask(f"it departs from the plan of {self.dry_run_id}, which makes {before} before it")
+
+    def _earlier(self, planned: PlannedCall) -> list[PlannedCall]:
+        """Those of the same server that the plan makes first and the program has not made."""
+        return [
+            it
+            for it in self._left
+            if it.call.seq < planned.call.seq
+            and it.call.server == planned.call.server
+            and it.call.seq not in self._passed
+        ]
+
     def _of_tool(self, call: ToolCall) -> list[PlannedCall]:
         return [it for it in self._left if (it.call.server, it.call.tool) == (call.server, call.tool)]
 
@@ -136,6 +168,7 @@ class Plan:
     def _taken(self, found: PlannedCall | None) -> PlannedCall | None:
         if found is not None:
             self._left.remove(found)
+            self._changed.notify()
         return found
 
 

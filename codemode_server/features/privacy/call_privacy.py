@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import anyio
 
@@ -135,7 +136,8 @@ class Privacy(Layer, ServerTexts):
         named = await run_sized(call.is_large, tokens_in, arguments)
         if not named:
             return
-        found = await tokens.find(call.calls.caller.principal.principal_id, {*named, *map(first_of_its_kind, named)})
+        meant = {token.upper() for token in named}
+        found = await tokens.find(call.calls.caller.principal.principal_id, {*meant, *map(first_of_its_kind, meant)})
         known = {token: it for token, it in found.items() if token in named}
         invented = never_made(self._settings, target, named, found)
         if not known and not invented:
@@ -266,6 +268,26 @@ class Privacy(Layer, ServerTexts):
         withheld = f"what {call.target.server.name} asks is withheld"
         found = await self._detection.find(value, withheld)
         return await self._with_tokens(call, value, found, withheld)
+
+    async def require_shareable(self, call: Call, address: str) -> None:
+        """The host sees the address as it is: a token leads nowhere. The model gets the reason as well."""
+        if (tokens := self._map) is None:
+            return
+        server, calls = call.target.server, call.calls
+        known = tokens.texts_of(calls.caller.principal.principal_id)
+        values = known.kinds_in(address) | known.kinds_in(unquote(address))
+        kinds = {kind for value, kind in values.items() if not self._detection.detector.allows(value)}
+        if self.mode_of(server) != "values":
+            kinds |= {it.kind for it in self._detection.detector.in_value(address).found}
+        if kinds:
+            message = (
+                f"the address that {server.name} asks the user to open has personal data "
+                f"({', '.join(sorted(kinds))}), so it is not shown to the host; values that the host may see belong in "
+                "privacy.allow in upstream.yaml"
+            )
+            if message not in calls.messages:
+                calls.messages.append(message)
+            raise ResultWithheld(message)
 
     def masked(self, call: Call, text: str) -> str:
         """Personal data that has no token yet becomes its kind: `<EMAIL>`."""

@@ -20,6 +20,7 @@ from ahocorasick_rs import AhoCorasick, MatchKind
 from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges
 from codemode_server.features.privacy.findings import Kind
 from codemode_server.features.privacy.given_names import is_person
+from codemode_server.features.privacy.replacing import with_held_texts
 from codemode_server.support.known_values import SURROGATES, Span, merged, with_values_replaced
 
 _MIN_CHARACTERS = 4
@@ -76,6 +77,11 @@ class KnownTexts:
         """Start, end and token of each telling value, in order, without overlaps."""
         return self._spans(text, lambda known: known.token in self._telling)
 
+    def kinds_in(self, text: str) -> dict[str, str]:
+        """The telling values in a text, with their kinds."""
+        known = [self._known.get(token) for _, _, token in self.spans(text)]
+        return {it.original: it.kind for it in known if it is not None and it.original is not None}
+
     def _spans(self, text: str, counts: Callable[[KnownToken], bool]) -> list[Span]:
         if len(text) < 2 or not self._automata:
             return []
@@ -108,7 +114,8 @@ class KnownTexts:
 
         if not self._automata:
             return value
-        return with_values_replaced(value, lambda text: self._spans(text, is_name), with_keys=False)
+        spans_of = with_held_texts(lambda text: self._spans(text, is_name))
+        return with_values_replaced(value, spans_of, with_keys=False)
 
 
 @dataclass(frozen=True)
@@ -145,7 +152,7 @@ def without_echo(value: Any, sent: Mapping[str, str]) -> Any:
             and (end - start >= _MIN_CHARACTERS or end - start == len(text))
         ]
 
-    return with_values_replaced(value, spans)
+    return with_values_replaced(value, with_held_texts(spans))
 
 
 def folded(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from codemode_server.calls.fitted_arguments import Forms, Path, fitted_value
@@ -43,8 +43,9 @@ class Release:
     """With the values."""
     known: Mapping[str, KnownToken]
     """Those of the tokens that the principal has or had."""
-    never_made: Collection[str] = ()
-    """Texts in the form of tokens of kinds that the tool may receive, which stand for nothing."""
+    never_made: Mapping[str, str] = field(default_factory=dict)
+    """Texts in the form of tokens of kinds that the tool may receive, which stand for nothing → the token with the same
+    letters in another case; empty if there is none."""
     obstacle: str = ""
     """Why a value can't be put in its place; then `arguments` has the tokens."""
 
@@ -63,9 +64,7 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
         shown = first_few(forgotten, _MAX_NAMED)
         return Deny(f"privacy tokens that were forgotten or have expired: {shown}; read the data again", advice="")
     if release.never_made:
-        shown = first_few(sorted(release.never_made), _MAX_NAMED)
-        why = f"the arguments have {shown}, and no such privacy token was ever made"
-        return Deny(f"{why}; pass tokens exactly as results show them", advice="")
+        return Deny(_why_refused(release.never_made), advice="")
     released = released_to(settings, Spellings.of_server(target.server), target.spellings)
     held = {token: it for token, it in release.known.items() if released.isdisjoint((it.kind, ALL_KINDS))}
     if release.obstacle and (settings.on_release == "ask" or not held):
@@ -90,13 +89,24 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
 
 def never_made(
     settings: PrivacySettings, target: CallTarget, named: Collection[str], found: Mapping[str, KnownToken]
-) -> list[str]:
-    """Those of the named tokens that were never made. One counts only if tokens of its kind were made, and the tool
-    would receive their values or its server is protected; elsewhere it is plain text, as in a template for documents.
-    `found` are the tokens of the store among the named ones, and those that were the first of their kinds."""
+) -> dict[str, str]:
+    """Those of the named tokens that were never made, with the tokens of which they have the letters in another case.
+
+    - A token counts only if tokens of its kind were made, and the tool would receive their values or its server is
+      protected. Elsewhere it is plain text, as in a template for documents.
+    - In another case it counts only if there is a token with these letters; otherwise it is plain text.
+    - `found` are the tokens of the store among the named ones, in capital letters, and those that were the first of
+      their kinds.
+    """
     may_get = _kinds_for(settings, target)
-    first = {token: found.get(first_of_its_kind(token)) for token in named if token not in found}
-    return [token for token, it in first.items() if it is not None and not may_get.isdisjoint((it.kind, ALL_KINDS))]
+    made: dict[str, str] = {}
+    for token in sorted(named):
+        is_respelled = token != token.upper()
+        meant = token.upper() if is_respelled else first_of_its_kind(token)
+        known = None if token in found else found.get(meant)
+        if known is not None and not may_get.isdisjoint((known.kind, ALL_KINDS)):
+            made[token] = meant if is_respelled else ""
+    return made
 
 
 def _kinds_for(settings: PrivacySettings, target: CallTarget) -> frozenset[str]:
@@ -105,6 +115,17 @@ def _kinds_for(settings: PrivacySettings, target: CallTarget) -> frozenset[str]:
     if mode_of(settings, server) != "values":
         return frozenset({ALL_KINDS})
     return frozenset(released_to(settings, server, target.spellings))
+
+
+def _why_refused(never_made: Mapping[str, str]) -> str:
+    if respelled := [token for token, meant in never_made.items() if meant]:
+        meant = first_few(sorted({never_made[token] for token in respelled}), _MAX_NAMED)
+        shown = first_few(sorted(respelled), _MAX_NAMED)
+        return f"no such token: {shown}; pass tokens exactly as results show them ({meant})"
+    return (
+        f"the arguments have {first_few(sorted(never_made), _MAX_NAMED)}, and no such privacy token was ever made; "
+        "pass tokens exactly as results show them"
+    )
 
 
 def explanation_of_tokens(settings: PrivacySettings) -> str:

@@ -9,17 +9,16 @@ import codecs
 import html
 import json
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.domain.privacy_tokens import TOKEN, label_of
+from codemode_server.domain.privacy_tokens import TOKEN_IN_ANY_CASE, label_of
 from codemode_server.features.privacy.findings import Finding, Findings
 from codemode_server.support.json_values import texts_in
-from codemode_server.support.known_values import DistinctKeys, merged, with_spans_replaced
+from codemode_server.support.known_values import DistinctKeys, Span, merged, with_spans_replaced
 
 _JSON_BEGINS = ("{", "[", " ", "\n", "\r", "\t")
 _MIN_BASE64_CHARACTERS = 12
@@ -59,18 +58,31 @@ def unwrapped(text: str) -> tuple[Wrapping, Any] | None:
 def _in_base64(text: str) -> tuple[Wrapping, str | None] | None:
     if len(text) < _MIN_BASE64_CHARACTERS or " " in text or (data := from_base64(text)) is None:
         return None
-    held = _decoded(data)[0]
-    if len(_CONTROLS.findall(held)) * _MIN_PER_CONTROL <= len(held):
-        return Wrapping.BASE64, held
+    file = text_of_file(data)
+    if file is not None and len(_CONTROLS.findall(file.text)) * _MIN_PER_CONTROL <= len(file.text):
+        return Wrapping.BASE64, file.text
     is_file = len(text) >= _MIN_FILE_CHARACTERS and len(text.partition("\n")[0]) >= _MIN_LINE_CHARACTERS
     return (Wrapping.BASE64, None) if is_file else None
+
+
+def with_held_texts(spans_of: Callable[[str], list[Span]]) -> Callable[[str], list[Span]]:
+    """The spans of a text; of one in base64 without any, the whole with those replaced in the text that it holds."""
+
+    def spans(text: str) -> list[Span]:
+        found = spans_of(text)
+        if found or text.startswith(_JSON_BEGINS) or (held := _in_base64(text)) is None or held[1] is None:
+            return found
+        inner = spans_of(held[1])
+        return [(0, len(text), wrapped(held[0], with_spans_replaced(held[1], inner), text))] if inner else []
+
+    return spans
 
 
 def wrapped(wrapping: Wrapping, value: Any, like: str) -> str:
     """A value in place of the one that `unwrapped` found in `like`."""
     if wrapping is Wrapping.BASE64:
-        encoding = _decoded(from_base64(like) or b"")[1]
-        return _to_base64(str(value).encode(encoding, "replace"), like)
+        file = text_of_file(from_base64(like) or b"") or TextFile("", "utf-8")
+        return _to_base64(file.bytes_of(str(value)), like)
     indent = re.search(r"\n([ \t]+)", like)
     separators = None if indent or '": ' in like else (",", ":")
     return json.dumps(value, ensure_ascii=like.isascii(), indent=indent[1] if indent else None, separators=separators)
@@ -83,13 +95,32 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _decoded(data: bytes) -> tuple[str, str]:
-    """The text of a file with its encoding: UTF-16 with a mark of its byte order, UTF-8, or one of one byte for each
-    letter, which is read as Latin-1."""
-    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
-    with suppress(UnicodeDecodeError):
-        return data.decode(encoding), encoding
-    return data.decode("latin-1"), "latin-1"
+class TextFile(NamedTuple):
+    """A text as it was read from bytes."""
+
+    text: str
+    encoding: str
+
+    def bytes_of(self, text: str) -> bytes:
+        """Another text in the encoding of this one."""
+        return text.encode(self.encoding, "surrogateescape" if self.encoding == "utf-8" else "replace")
+
+
+def text_of_file(data: bytes) -> TextFile | None:
+    """The text of a file in UTF-8, in UTF-16 with a mark of its byte order, or in an encoding of one byte for each
+    letter, which is read as Latin-1; None if it is binary. Few wrong bytes make no other file of one in UTF-8."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16-le" if data.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
+        try:
+            return TextFile(data.decode(encoding), encoding)
+        except UnicodeDecodeError:
+            return None
+    if b"\0" in data:
+        return None
+    text = data.decode("utf-8", "surrogateescape")
+    wrong = 0 if data.isascii() else sum("\udc80" <= it <= "\udcff" for it in text)
+    is_utf8 = not wrong or 2 * wrong <= sum(it > "\x7f" for it in text)
+    return TextFile(text, "utf-8") if is_utf8 else TextFile(data.decode("latin-1"), "latin-1")
 
 
 def from_base64(text: str) -> bytes | None:
@@ -183,5 +214,5 @@ def with_kinds(value: JsonValue, findings: Findings) -> JsonValue:
 
 
 def tokens_in(value: JsonValue) -> set[str]:
-    """The texts in the form of a token in the texts and keys of a value."""
-    return {found[0] for text in texts_in(value) if "<" in text for found in TOKEN.finditer(text)}
+    """The texts in the form of a token in the texts and keys of a value, as they are written, in any letter case."""
+    return {found[0] for text in texts_in(value) if "<" in text for found in TOKEN_IN_ANY_CASE.finditer(text)}

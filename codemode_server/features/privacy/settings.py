@@ -84,7 +84,8 @@ class PrivacySettings(DetectionFields, FeatureSettings):
     """Installed models of spaCy that find names of persons in free text, one for each language: `[en_core_web_sm]`. All
     of them search all free text, in their own time. Needs the extra `privacy-names`. Default: none."""
     max_tokens: int = Field(default=DEFAULT_MAX_TOKENS, ge=1, le=1_000_000)
-    """How many tokens of a principal may stand for something; a result that would need more is withheld."""
+    """How many tokens of a principal may stand for something. A server gets at most half of what the others leave; a
+    result that would need more is withheld."""
     expire_after: str | None = Field(default=None, max_length=10)
     """How long a token stands for its value after a result had it last: `30d`, `12h`. Default: until you forget it
     (`codemode-server privacy forget`)."""

@@ -63,7 +63,7 @@ class SqliteTokens:
         self, principal: PrincipalId, values: Sequence[PersonalValue], server: str = ""
     ) -> Sequence[str]:
         """The token of each value; a value that has none gets one. A token is never used for another value. Raises
-        `TokensFull`: there is no room for so many; none was made, unless others got some at the same time;
+        `TokensFull`: the server may not get so many; none was made, unless others got some at the same time;
         `JournalUnavailable`: the store can't be used."""
         now, limits = self._clock(), self._limits()
         lookups = await run_sized(len(values) > _FEW, self._lookups, principal, values)
@@ -76,7 +76,7 @@ class SqliteTokens:
             self._expire(connection, principal, now)
             counted = batch if tokens else keyed  # all of them have to fit before the first is made
             new = [it for it in counted if _token_of(connection, principal, it, now) is None]
-            if new and (refusal := _without_room(connection, principal, len(new), limits.tokens)):
+            if new and (refusal := _without_room(connection, principal, server, len(new), limits.tokens)):
                 return refusal
             for lookup in batch:
                 token = _token_of(connection, principal, lookup, now)
@@ -201,14 +201,20 @@ class SqliteTokens:
         return known
 
 
-def _without_room(connection: sqlite3.Connection, principal: PrincipalId, needed: int, most: int) -> TokensFull | None:
-    """Why there is no room for so many new tokens; None if there is."""
+def _without_room(
+    connection: sqlite3.Connection, principal: PrincipalId, server: str, needed: int, most: int
+) -> TokensFull | None:
+    """Why a server may not get so many new tokens; None if it may. It gets at most half of what the others leave, so
+    that room is left for a server that needs tokens later."""
     used = "SELECT count(*) FROM privacy_tokens WHERE principal = ? AND lookup IS NOT NULL"
-    (present,) = connection.execute(used, (principal,)).fetchone()
-    if present + needed <= most:
+    (all_,) = connection.execute(used, (principal,)).fetchone()
+    (own,) = connection.execute(f"{used} AND server = ?", (principal, server)).fetchone()
+    share = (most - (all_ - own) + 1) // 2
+    if own + needed <= share:
         return None
     return TokensFull(
-        f"{needed:,} of its values need new privacy tokens, and there is room for {max(0, most - present):,} more of "
+        f"{needed:,} of its values need new privacy tokens, and {server} may get {max(0, share - own):,} more: it has "
+        f"{own:,}, other servers have {all_ - own:,}, and a server gets at most half of what the others leave of "
         f"{most:,} (privacy.max_tokens in upstream.yaml). Ask for less of it; the user can raise privacy.max_tokens, "
         "or make room by `codemode-server privacy forget --server NAME` (`privacy list` says what each server has)"
     )

@@ -57,6 +57,10 @@ class TokenMap:
         texts = self.texts_of(principal)
         async with self._refreshing.setdefault(principal, anyio.Lock()):
             changes = await self._store.changes(principal, texts.last_change)
+            if changes.number < texts.last_change:  # the database is another one: it was damaged, or moved away
+                del self._texts[principal]
+                texts = self.texts_of(principal)
+                changes = await self._store.changes(principal, 0)
             await run_sized(len(changes.tokens) > _FEW, texts.take, changes)
 
     async def tokens_for(
@@ -66,7 +70,7 @@ class TokenMap:
         server: str,
     ) -> dict[tuple[str, str], str]:
         """The tokens of findings, by kind and value. `server` is the one whose result has them. Raises `TokensFull` if
-        there is no room for so many."""
+        the server may not get so many."""
         numbers = frozenset((one.kind, one.value) for one in found if one.is_number)
         different = dict.fromkeys((one.kind, one.value) for one in found)
         values = await run_sized(len(different) > _FEW, _personal_values, [*different], numbers)

@@ -47,7 +47,7 @@ class _RecordedRun:
 class TakenOver(Protocol):
     """Tracks which sessions get what a program of another one has read."""
 
-    def take_over_session(self, context: Caller, session: Session, *, has_read: bool) -> None:
+    async def take_over_session(self, context: Caller, session: Session, *, has_read: bool) -> None:
         """The session of the request gets a program of that session. Raises `MetaToolError` if it may not."""
 
     def share(self, execution_id: ExecutionId, owner: Caller, context: Caller) -> None:
@@ -193,7 +193,7 @@ class Reruns:
         """The session of `context` gets a program, which may hold all that the session of its earlier run had read."""
         calls = await self.journal.calls(context.principal, record.execution_id)
         has_read = any(it.outcome is not None and it.outcome.status is CallStatus.SUCCEEDED for it in calls)
-        self.sources.take_over_session(context, record.session, has_read=has_read)
+        await self.sources.take_over_session(context, record.session, has_read=has_read)
         return _RecordedRun(record, code, repeat, calls)
 
     def _execution(self, past: _RecordedRun, calls: ExecutionCalls, timeout_s: float | None = None) -> Execution:

@@ -94,7 +94,7 @@ def _find(store: SkillStore, name: str) -> Found:
 
 def _accept(store: SkillStore, found: Found, loaded: LoadedSettings) -> int:
     skill = found.skill
-    is_accepted = found.in_use is not None and found.in_use.accepted_at is not None
+    is_accepted = found.in_use is not None and found.in_use.accepted_at is not None and not found.in_use.is_changed
     if not skill.is_proposal and is_accepted:
         show(f"{skill.name} is accepted already")
         return 0
@@ -201,6 +201,8 @@ def _head(found: Found) -> list[str]:
 def _state(skill: SavedSkill, in_use: SavedSkill | None) -> str:
     if skill.is_proposal:
         return "a new version, waits for you" if in_use is not None else "waits for you"
+    if skill.is_changed:
+        return "changed since it was accepted, so nothing can import it; accept it again, or reject it"
     return "in use, not reviewed" if skill.accepted_at is None else f"accepted {written_time(skill.accepted_at)}"
 
 

@@ -19,12 +19,13 @@ from codemode_server.domain.flows import Source
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal
 from codemode_server.domain.skills import Skill, SkillState
-from codemode_server.features.skills.rules import facts_of
+from codemode_server.features.skills.rules import SkillSource, facts_of
 from codemode_server.features.skills.settings import SkillSettings
 from codemode_server.features.skills.store import SavedSkill, SkillStore
 from codemode_server.sandbox.guest.similar_names import similar_name
 
 _MAX_BYTES = 256 * 1024
+_UNNAMED = "skills that other sessions proposed"
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -117,8 +118,7 @@ class SkillLibrary:
             raise UnknownTool(self.why_missing(owner, name) or f"there is no skill {name!r}")
         skill = _described(found, owner)
         note = [f"saved by {found.execution_id}", skill.calls, skill.mark]
-        is_known = found.session_id == owner.session.session_id or found.accepted_at is not None
-        sources = () if is_known else found.sources
+        sources = () if _is_known_to(owner, found) else found.sources
         return SkillText(found.text, "".join(f" · {part}" for part in note if part), sources)
 
     def load(self, owner: Owner, path: tuple[str, ...]) -> tuple[dict[str, Any], SkillText | None]:
@@ -135,22 +135,28 @@ class SkillLibrary:
         """An error that there is no such skill, with the nearest name; empty if it exists."""
         if name in (names := self.names(owner)):
             return ""
-        if any(it.name == name for it in self.store(owner.principal).in_use()):
+        store = self.store(owner.principal)
+        if any(it.name == name for it in store.in_use()):
             return f"skills.{name} waits for the user's review: codemode-server skills show {name}"
         waiting = self.waiting(owner)
         if name in waiting:
             return f"skill {name!r} {waiting[name]}"
         meant = similar_name(name, names)
         others = f"there are: {', '.join(names[:20])}" if names else "no skill is in use yet"
-        return f"there is no skill {name!r}; {f'did you mean {meant}?' if meant else others}"
+        unnamed = f"; {_UNNAMED} {waiting[_UNNAMED]}" if _UNNAMED in waiting else ""
+        return f"there is no skill {name!r}; {f'did you mean {meant}?' if meant else others}{unnamed}"
 
     def waiting(self, owner: Owner) -> dict[str, str]:
-        """The proposals of the principal's other sessions with how the user accepts them."""
-        return {
-            it.name: f"is proposed and waits for the user: codemode-server skills accept {it.name}"
-            for it in self.store(owner.principal).proposals()
-            if it.session_id != owner.session.session_id
+        """The proposals of the principal's other sessions with how the user accepts them. Of a session that had read
+        something they are not named, nor answered to by name: that could carry what it had read."""
+        others = [it for it in self.store(owner.principal).proposals() if it.session_id != owner.session.session_id]
+        command = "codemode-server skills"
+        named = {
+            it.name: f"is proposed and waits for the user: {command} accept {it.name}"
+            for it in others
+            if not it.sources
         }
+        return named | ({_UNNAMED: f"wait for the user: {command} list"} if any(it.sources for it in others) else {})
 
     def _visible(self, owner: Owner) -> dict[str, SavedSkill]:
         store, project = self.store(owner.principal), self.project_names()
@@ -170,7 +176,7 @@ class SkillLibrary:
         return found if found is not None and self._is_usable(found) else None
 
     def _is_usable(self, skill: SavedSkill) -> bool:
-        return skill.accepted_at is not None or self.is_automatic
+        return not skill.is_changed and (skill.accepted_at is not None or self.is_automatic)
 
 
 def skill_library(state_folder: Path, config: LiveConfig) -> SkillLibrary:
@@ -179,6 +185,10 @@ def skill_library(state_folder: Path, config: LiveConfig) -> SkillLibrary:
 
 def _described(saved: SavedSkill, owner: Owner) -> Skill:
     facts = facts_of(saved.name, saved.text)
+    if saved.sources and not _is_known_to(owner, saved):
+        # Text of a session that had read what this one has not: who asks for the whole file is shown it, and counts as
+        # having read that too.
+        facts = SkillSource("")
     state = SkillState.UNREVIEWED if saved.accepted_at is None else SkillState.ACCEPTED
     return Skill(
         saved.name,
@@ -190,3 +200,8 @@ def _described(saved: SavedSkill, owner: Owner) -> Skill:
         saved.execution_id,
         owner.principal.principal_id,
     )
+
+
+def _is_known_to(owner: Owner, saved: SavedSkill) -> bool:
+    """True if a skill is this session's own, or accepted by a person."""
+    return saved.session_id == owner.session.session_id or saved.accepted_at is not None

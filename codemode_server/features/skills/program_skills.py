@@ -89,7 +89,7 @@ class ProgramSkills(ExecutionLayer):
         if other is not None:
             raise MetaToolError(f"there is a skill {other!r}, which some file systems don't tell from {name!r}")
         now = store.read_in_use(name)
-        if now is not None and now.text == text and now.accepted_at is not None:
+        if now is not None and now.text == text and not now.is_changed and now.accepted_at is not None:
             return f"skills.{name} has this text already, and every session can import it"
         facts = facts_of(name, text)
         session_id = owner.session.session_id
@@ -134,4 +134,4 @@ class ProgramSkills(ExecutionLayer):
 
     def _is_automatic(self, now: SavedSkill | None) -> bool:
         """True if a new version is used without review: never in place of one that a person accepted."""
-        return self.library.is_automatic and (now is None or now.accepted_at is None)
+        return self.library.is_automatic and (now is None or (now.accepted_at is None and not now.is_changed))

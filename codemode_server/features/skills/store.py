@@ -60,6 +60,8 @@ class SavedSkill:
     sources: tuple[Source, ...] = ()
     """Sources that its session had read by then; empty once a person has accepted it."""
     accepted_at: float | None = None
+    is_changed: bool = False
+    """True if its text differs from the one that was saved and accepted."""
     is_proposal: bool = False
 
     @property
@@ -67,7 +69,7 @@ class SavedSkill:
         return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def accepted(self, at: float) -> SavedSkill:
-        return replace(self, accepted_at=at, sources=(), is_proposal=False)
+        return replace(self, accepted_at=at, sources=(), is_changed=False, is_proposal=False)
 
 
 def encode(skill: SavedSkill) -> bytes:
@@ -79,6 +81,7 @@ def encode(skill: SavedSkill) -> bytes:
         "tools": list(skill.tools),
         "accepted": None if skill.accepted_at is None else written_time(skill.accepted_at),
         "sources": [{**asdict(source), "labels": sorted(source.labels)} for source in skill.sources],
+        "sha256": skill.digest,
     }
     title = f"# skill {skill.name}, saved by a program; see `codemode-server skills show {skill.name}`"
     lines = [title, *(f"# {key}: {json.dumps(value)}" for key, value in values.items()), _END, skill.text]
@@ -96,7 +99,7 @@ def decode(name: str, content: bytes) -> SavedSkill | None:
         return None
     try:
         values = dict(_values(lines[1:]))
-        return SavedSkill(
+        skill = SavedSkill(
             name,
             text,
             ExecutionId(str(values["execution"])[:40]),
@@ -106,6 +109,7 @@ def decode(name: str, content: bytes) -> SavedSkill | None:
             _SOURCES.validate_python(values["sources"]),
             None if values["accepted"] is None else _time(values["accepted"]),
         )
+        return replace(skill, is_changed=skill.digest != values["sha256"])
     except (KeyError, ValueError, TypeError, ValidationError, RecursionError):
         return None
 
@@ -143,7 +147,7 @@ class SkillStore:
         self._known: dict[Path, tuple[FileStamp, SavedSkill | None]] = {}
 
     def in_use(self) -> list[SavedSkill]:
-        """By name."""
+        """By name. One whose file was changed since it was accepted is among them, as `is_changed`."""
         return self._all(self.path)
 
     def proposals(self) -> list[SavedSkill]:

@@ -20,7 +20,7 @@ from .await_rule import is_async_frame
 from .files import File, from_reply
 from .link import PROGRAM_FILE, Link, Refused, to_json
 from .value_descriptions import remember_sample
-from .values import Unfinished, resolve, to_argument
+from .values import Unfinished, forms_in, resolve, to_argument
 
 READING = "resources.read"
 """The reading of a resource, as errors name it."""
@@ -198,11 +198,11 @@ class Calls:
         Raises `TypeError` if an argument has no form in JSON, `ValueError` if one has half a character."""
         plain = plain_arguments(title, arguments)
         try:
-            text = to_json(plain, "strict")
+            text, forms = to_json(plain, "strict"), [*forms_in(plain)]
         except UnicodeError:
             message = f"{title}() can't send half a character (a lone surrogate, as \\ud800); remove it from the text"
             raise ValueError(message) from None
-        return lambda: self._settled_by(self.link.call(server, tool, text, raw=raw), server, tool, is_raw=raw)
+        return lambda: self._settled_by(self.link.call(server, tool, text, forms, raw=raw), server, tool, is_raw=raw)
 
     def begin_read(self, server: str, uri: str, arguments: dict[str, Any] | None = None) -> Future[Any]:
         """Have a resource read; the future gives its files or raises `ToolError`. `arguments`: those of a template."""

@@ -12,7 +12,7 @@ import collections
 import json
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _DECODER = json.JSONDecoder()
 PROGRAM_FILE = "program.py"
+_MAX_REST_BYTES = 64
+"""Bytes of a call's frame beside its head and arguments."""
 
 
 class Transport(Protocol):
@@ -113,14 +115,19 @@ class Link:
         self._flush()
         return future
 
-    def call(self, server: str, tool: str, arguments_json: str, *, raw: bool = False) -> Future[Any]:
-        """Like `request`, for arguments that are JSON already. Raises `LimitPassed` if they are too large; the host
-        knows by then, whatever becomes of the exception."""
+    def call(
+        self, server: str, tool: str, arguments_json: str, forms: Sequence[Any] = (), *, raw: bool = False
+    ) -> Future[Any]:
+        """Like `request`, for arguments that are JSON already; `forms` are the other forms of texts in them. Raises
+        `LimitPassed` if they are too large; the host knows by then, whatever becomes of the exception."""
         if len(arguments_json) > self.call_bytes or _bytes(arguments_json) > self.call_bytes:
             self.exceed("limits.call_bytes")
         self.call_count += 1
         self.call_characters += len(arguments_json)
-        head = to_json({"op": "call", "server": server, "tool": tool, **({"raw": True} if raw else {})})
+        frame = {"op": "call", "server": server, "tool": tool, **({"raw": True} if raw else {})}
+        head = to_json({**frame, "forms": forms} if forms else frame)
+        if forms and _bytes(head) + _bytes(arguments_json) + _MAX_REST_BYTES > self.call_bytes:
+            head = to_json(frame)  # the host counts the whole frame
         future: Future[Any] = Future()
         self._unsent.append((f'{head[1:-1]},"arguments":', arguments_json, future))
         self._flush()

@@ -3,6 +3,7 @@
 Towards the host one rule serves arguments and results: dicts, lists, strings, numbers, booleans and None as they are;
 tuples, ranges and dict views as lists; sets as sorted lists; dataclasses, named tuples and simple namespaces as dicts;
 dates and times in ISO form; decimals, fractions, UUIDs, paths and time spans as text; enums by value; keys as text.
+An argument carries the number or format that such a text also stands for, and the host takes what the schema wants.
 A result may hold anything: what JSON has no word for stands there as its `repr`. An argument may not: a tool would
 take the text for the thing; bytes and files go to a tool in base64, as JSON Schema has it.
 """
@@ -31,6 +32,9 @@ MAX_DEPTH = 100
 """Deeper nesting is not data any more, and the host refuses it."""
 _MAX_INTEGER_BITS = 14_000  # 4,300 digits: as many as Python reads back
 
+_NO_FLOAT = 10**300
+"""Larger decimals and fractions are sent as text only."""
+
 
 class NotJson(TypeError):
     """A value that JSON can't hold."""
@@ -41,6 +45,17 @@ _KEYS = (str, int, float, types.NoneType, datetime.date, datetime.time, *_PLAIN_
 _DICT_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _OWN_METHODS = ("model_dump", "_asdict", "tolist", "item", "isoformat")
 _LISTS = (list, tuple, range, collections.deque, *_DICT_VIEWS)
+
+
+class Written(str):
+    """The text of a value that JSON has no type for; `forms` are its other forms, as the host reads them."""
+
+    forms: dict[str, Any]
+
+    def __new__(cls, text: str, forms: dict[str, Any]) -> Written:
+        made = super().__new__(cls, text)
+        made.forms = forms
+        return made
 
 
 class Unfinished:
@@ -79,9 +94,9 @@ class _Encoder:
         if isinstance(value, str):
             return self._text(str.__str__(value))
         if isinstance(value, (datetime.date, datetime.time)):
-            return value.isoformat()
+            return self._written(value.isoformat(), value)
         if isinstance(value, _PLAIN_TEXT):
-            return str(value)
+            return self._written(str(value), value)
         if isinstance(value, (bytes, bytearray, memoryview)):
             return self._data(bytes(value))
         if isinstance(value, File):
@@ -125,6 +140,9 @@ class _Encoder:
         twice = next(name for name in names if names.count(name) > 1)
         raise NotJson(f"two keys of a dict are both written as {twice!r} in JSON")
 
+    def _written(self, text: str, value: Any) -> str:
+        return text
+
     def _stranger(self, value: Any) -> Any:
         self.strangers.append(id(value))
         return as_text(value)
@@ -162,6 +180,12 @@ class _ArgumentEncoder(_Encoder):
                 raise NotJson(f"a key of a dict is of type {type(plain).__name__}; JSON takes texts")
         return super()._dict(value, depth)
 
+    def _written(self, text: str, value: Any) -> str:
+        if isinstance(value, decimal.Decimal) and not value.is_finite():
+            return str(self._not_a_number(float(value)))
+        forms = _forms(value)
+        return Written(text, forms) if forms else text
+
     def _data(self, data: bytes) -> Any:
         return base64.b64encode(data).decode()
 
@@ -177,6 +201,33 @@ class _ArgumentEncoder(_Encoder):
 
     def _beside(self, value: Fields) -> dict[str, Any]:
         return {}
+
+
+def forms_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[dict[str, Any]]:
+    """The other forms of the texts in an argument, each with the keys and indices that lead to it, as frames have
+    them."""
+    if isinstance(value, Written):
+        yield {"at": path, "forms": value.forms}
+    elif isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(item, (dict, list, Written)):
+                yield from forms_in(item, (*path, key))
+
+
+def _forms(value: Any) -> dict[str, Any]:
+    if isinstance(value, (decimal.Decimal, fractions.Fraction)):
+        if not -_NO_FLOAT < value < _NO_FLOAT:
+            return {}
+        is_whole = value == int(value)
+        number = int(value) if is_whole else float(value)
+        is_exact = is_whole or isinstance(value, fractions.Fraction) or fractions.Fraction(repr(number)) == value
+        return {"number": number} if is_exact else {}
+    if isinstance(value, datetime.timedelta):
+        seconds = value.total_seconds()
+        return {"number": int(seconds) if seconds.is_integer() else seconds, "duration": f"PT{seconds:.15g}S"}
+    if isinstance(value, datetime.datetime):
+        return {"date": value.date().isoformat()}
+    return {"date-time": f"{value.isoformat()}T00:00:00"} if isinstance(value, datetime.date) else {}
 
 
 def to_argument(value: Any, name: str) -> Any:

@@ -1,7 +1,8 @@
 """The HTTP client of all requests to authorization servers and for metadata, whose addresses a server names.
 
 A server could name any address, so: only https, but for this machine; no redirects; no private address, unless all
-addresses of the server are of that kind; small answers in bounded time.
+addresses of the server are of that kind; small answers in bounded time. The address that was checked is the one that
+is connected to.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from enum import Enum, auto
-from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import anyio
+import httpcore2
 import httpx2
 
 from codemode_server.support.setting_types import is_safe_scheme
@@ -34,26 +35,23 @@ class AddressRefused(httpx2.RequestError):
 async def guarded_client(server_url: str, auth: httpx2.Auth | None = None) -> AsyncGenerator[httpx2.AsyncClient]:
     """A client for what the server at this address names."""
     bounds = Bounds(lambda: _MAX_BYTES, answers_in_posts=False)
-    server_host = urlsplit(server_url).hostname or ""
-    async with httpx2.AsyncClient(
+    client = httpx2.AsyncClient(
         auth=auth,
         timeout=_TIMEOUT_S,
         follow_redirects=False,
-        event_hooks={"request": [partial(_check, server_host)], "response": [bounds.bound]},
-    ) as client:
+        event_hooks={"request": [_check_scheme], "response": [bounds.bound]},
+    )
+    transport = client._transport
+    if isinstance(transport, httpx2.AsyncHTTPTransport):
+        server_host = urlsplit(server_url).hostname or ""
+        transport._pool._network_backend = _PublicOnly(transport._pool._network_backend, server_host)
+    async with client:
         yield client
 
 
-async def _check(server_host: str, request: httpx2.Request) -> None:
-    """Raises `AddressRefused` for an address that the server at this host must not name."""
-    url, host = request.url, request.url.host
-    if not is_safe_scheme(str(url)):
-        raise AddressRefused(f"{url.copy_with(query=None)} is not https, so nothing is sent there")
-    if host == server_host or getproxies():  # a proxy may know names that this machine does not
-        return
-    found = set(map(_network, await _resolve(host)))
-    if found != {_Network.PUBLIC} and found != set(map(_network, await _resolve(server_host))):
-        raise AddressRefused(f"{host} is an address of a private network, which the server is not in")
+async def _check_scheme(request: httpx2.Request) -> None:
+    if not is_safe_scheme(str(request.url)):
+        raise AddressRefused(f"{request.url.copy_with(query=None)} is not https, so nothing is sent there")
 
 
 class _Network(Enum):
@@ -63,11 +61,45 @@ class _Network(Enum):
     LOOPBACK = auto()
 
 
+class _PublicOnly(httpcore2.AsyncNetworkBackend):
+    """Connects to public addresses, and to those of the kind that all addresses of the server are. The server's
+    addresses are looked up once: an answer that changes later changes nothing. Not used with a proxy."""
+
+    def __init__(self, backend: httpcore2.AsyncNetworkBackend, server_host: str) -> None:
+        self._backend = backend
+        self._server_host = server_host
+        self._server_addresses: list[str] | None = None
+
+    async def connect_tcp(self, host: str, port: int, *args: Any, **options: Any) -> httpcore2.AsyncNetworkStream:
+        addresses = await self._allowed(host)
+        for address in addresses[:-1]:
+            try:
+                return await self._backend.connect_tcp(address, port, *args, **options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                continue
+        return await self._backend.connect_tcp(addresses[-1], port, *args, **options)
+
+    async def _allowed(self, host: str) -> list[str]:
+        if self._server_addresses is None:
+            found = await _resolve(self._server_host)
+            self._server_addresses = self._server_addresses or found
+        server = self._server_addresses
+        kinds = set(map(_network, server))
+        kind = kinds.pop() if len(kinds) == 1 else _Network.PUBLIC
+        if host == self._server_host:
+            # Of a server with public and other addresses, the public ones.
+            return [it for it in server if _network(it) in (kind, _Network.PUBLIC)] or server
+        addresses = await _resolve(host)
+        if any(_network(it) not in (_Network.PUBLIC, kind) for it in addresses):
+            raise httpcore2.ConnectError(f"{host} is an address of a private network, which the server is not in")
+        return addresses
+
+
 async def _resolve(host: str) -> list[str]:
     try:
         found = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise AddressRefused(f"{host} is not known: {error.strerror or error}") from None
+        raise httpcore2.ConnectError(f"{host} is not known: {error.strerror or error}") from None
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 

@@ -129,8 +129,7 @@ async def prepare(settings: SandboxSettings, archive: Path | None, announce: Ann
     try:
         if archive is not None:
             announce(f"loading {archive}")
-            loaded = await image.load_archive(archive, settings.image)
-            return Check("image", "ok", f"{settings.image} loaded from {archive}, {_size(loaded)}")
+            return Check("image", "ok", _loaded(await image.load_archive(archive, settings.image), archive))
         if (stored := await image.find(settings.image)) is not None:
             return Check("image", "ok", f"{settings.image} was here already, {_size(stored)}")
         began = time.monotonic()
@@ -138,6 +137,14 @@ async def prepare(settings: SandboxSettings, archive: Path | None, announce: Ann
     except SandboxUnavailable as error:
         return Check("image", "failed", str(error))
     return Check("image", "ok", f"{settings.image} pulled, {_size(stored)} in {time.monotonic() - began:.0f} s")
+
+
+def _loaded(stored: image.Stored, archive: Path) -> str:
+    pinned = stored.reference.partition("@")[2]
+    note = ""
+    if pinned and pinned != stored.digest:
+        note = f"; its own digest is {stored.digest}, and it stands for the pinned one because you gave it"
+    return f"{stored.reference} loaded from {archive}, {_size(stored)}{note}"
 
 
 def _size(stored: image.Stored) -> str:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import runtime
@@ -30,7 +31,7 @@ class Stored:
 
 
 async def find(reference: str) -> Stored | None:
-    """The image, if it is there. Raises `SandboxUnavailable` if microsandbox is missing, or can't list its
+    """The image, if it is complete. Raises `SandboxUnavailable` if microsandbox is missing, or can't list its
     images."""
     if not runtime.home().is_dir():
         return None  # `msb` would create the folder
@@ -41,7 +42,17 @@ async def find(reference: str) -> Stored | None:
         reason = f"the images in {runtime.home()} can't be read: {_error_in(done.stderr)}"
         raise _full_disk(done.stderr) or SandboxUnavailable(reason, is_temporary=True)
     found = json.loads(done.stdout)
+    if not _is_whole(found):
+        return None
     return Stored(reference, found["digest"], found["size_bytes"] or 0)
+
+
+def _is_whole(image: dict[str, Any]) -> bool:
+    """True if its files exist: the list of images still has it after somebody emptied the cache."""
+    cache, digest = runtime.home() / "cache", image["digest"].replace(":", "_")
+    names = [f"fsmeta/{digest}.erofs", f"vmdk/{digest}.vmdk"]
+    names += [f"layers/{layer['diff_id'].replace(':', '_')}.erofs" for layer in image["layers"]]
+    return all((cache / name).is_file() for name in names)
 
 
 async def pull(reference: str, progress: Callable[[str], None]) -> Stored:
@@ -83,21 +94,44 @@ async def _checked(reference: str) -> Stored:
 
 def is_on_this_machine(reference: str) -> bool:
     """True if the registry of a reference is on this machine, where no one can intercept the connection."""
-    registry, slash, _ = reference.partition("/")
-    host = registry.rpartition(":")[0] or registry
+    host = _registry(reference).rpartition(":")[0] or _registry(reference)
     try:
-        return bool(slash) and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
+def _registry(reference: str) -> str:
+    first, slash, _ = reference.partition("/")
+    return first if slash and (first == "localhost" or "." in first or ":" in first) else "docker.io"
+
+
 def _pull_failure(reference: str, text: str) -> SandboxUnavailable:
-    return _full_disk(text) or SandboxUnavailable(
-        f"the image {reference} can't be pulled: {_error_in(text)}",
-        f"correct sandbox.image, or log in to its registry: {runtime.msb_command()} registry login REGISTRY; "
-        "then run again: codemode-server setup; without a network: codemode-server setup --archive FILE",
-        is_temporary=True,
-    )
+    if (failure := _full_disk(text)) is not None:
+        return failure
+    error, registry = _error_in(text), _registry(reference)
+    login = f"log in: {runtime.msb_command()} registry login {registry}"
+    setup = "run again: codemode-server setup"
+    offline = "without a network: codemode-server setup --archive FILE"
+    cases = {
+        ("error sending request",): (f"the registry {registry} can't be reached", f"{setup}; {offline}"),
+        ("rate limit", "toomanyrequests", "too many requests", "code: 429"): (
+            f"the registry {registry} lets nobody pull more from here for now",
+            f"wait, or {login}",
+        ),
+        ("not authorized", "denied", "authentication required", "unauthorized"): (
+            f"the registry {registry} does not give out the image {reference}",
+            f"correct sandbox.image, or {login}",
+        ),
+        ("unknown", "not known", "not found", "code: 404", "invalid image reference"): (
+            f"there is no image {reference}",
+            "correct sandbox.image in upstream.yaml",
+        ),
+    }
+    default = f"the image {reference} can't be pulled: {error}", setup
+    lower = error.lower()
+    reason, remedy = next((it for words, it in cases.items() if any(word in lower for word in words)), default)
+    return SandboxUnavailable(reason, remedy, is_temporary=True)
 
 
 def _full_disk(text: str) -> SandboxUnavailable | None:

@@ -45,6 +45,13 @@ _OTHER_IMAGE = "set `sandbox.image` to a full image with Python 3.11 or newer, f
 class BootFailed(SandboxUnavailable):
     """Raised when the runtime could not boot a microVM. The failure may be transient, so one retry is worthwhile."""
 
+    @property
+    def is_answer_lost(self) -> bool:
+        """True if the SDK asked `msb` what it supports and got no answer in time, as on a busy machine."""
+        from microsandbox.errors import UnsupportedError
+
+        return isinstance(self.__cause__, UnsupportedError)
+
 
 class Machine:
     def __init__(self, name: str, box: Sandbox, wire: Wire, errors: _Errors, workspace: Path | None) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import platform
+import stat
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -24,7 +25,7 @@ from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox import registry
 from codemode_server.sandbox.backends.microvm import runtime
 from codemode_server.sandbox.registry import SandboxSettings
-from codemode_server.support.private_files import NotPrivate, private_folder, replace_private
+from codemode_server.support.private_files import NotPrivate, is_own, private_folder, replace_private
 
 logger = logging.getLogger(__name__)
 
@@ -62,9 +63,13 @@ def folder() -> Path:
 
 
 def recall(name: str, now: Callable[[], float] = time.time) -> BootResult | None:
-    """The cached result, unless it has expired."""
+    """The cached result, unless it has expired or somebody else could have written it."""
+    path = folder() / f"{name}.json"
     try:
-        stored = json.loads((folder() / f"{name}.json").read_text(encoding="utf-8"))
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or not is_own(status) or not is_own(path.parent.lstat()):
+            return None
+        stored = json.loads(path.read_text(encoding="utf-8"))
         if (seconds := stored["boot_seconds"]) is not None:
             return float(seconds)
         is_recent = 0 <= now() - stored["at"] < _FAILURE_HOLDS_SECONDS

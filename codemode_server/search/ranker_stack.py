@@ -1,21 +1,27 @@
-"""The index of everything that can be found, and its ranking for one query."""
+"""Ranks with the best ranker that is ready: lexical at once, vectors once an encoder has processed all tools."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from functools import partial
 from threading import Lock
+from typing import Literal, NamedTuple
 
+import anyio
+import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
 
 from codemode_server.catalog.catalog import Tool
+from codemode_server.domain.errors import EncoderFailed
 from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect
 from codemode_server.search.documents import Collection, Findable
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import Scored, rank
-from codemode_server.search.static import StaticTable
-from codemode_server.search.vectors import VectorIndex
+from codemode_server.search.vector_ranker import VectorRanker
+
+RankerName = Literal["lexical", "static", "semantic"]
 
 UsageBoost = Callable[[LexicalIndex], Scores | None]
 """Returns how much each thing of an index is used, 0 to 1; callable in any thread."""
@@ -29,23 +35,28 @@ _LET_THROUGH_BY = {
 """Effects that each filter lets through: destroying is writing, and a tool that states no effect may do either."""
 
 
-class Ranker:
-    """Ranks by words and by meaning. Thread-safe."""
+class Ranking(NamedTuple):
+    found: list[Scored]
+    level: RankerName
 
-    def __init__(self, usage_boost: UsageBoost = lambda index: None) -> None:
+
+class RankerStack:
+    """Ranks with the best ranker that is ready. Everything but `keep` is thread-safe."""
+
+    def __init__(
+        self, vector_rankers: Sequence[VectorRanker] = (), usage_boost: UsageBoost = lambda index: None
+    ) -> None:
+        self._vector_rankers = tuple(vector_rankers)
         self._usage_boost = usage_boost
         self._indexing = Lock()
-        self._table: StaticTable | None = None
-        self._indexed: tuple[LexicalIndex, VectorIndex] | None = None
+        self._index = LexicalIndex()
 
     def index(self, collections: Sequence[Collection]) -> None:
-        """Replaces what can be found; the cost depends only on what changed. Blocking. Raises `CodemodeError`: the
-        static table can't be read."""
+        """Replaces what can be found; the cost depends only on what changed. Blocking."""
         with self._indexing:
-            self._table = self._table or StaticTable()
-            before, vectors = self._indexed or (None, None)
-            index = LexicalIndex(collections, before)
-            self._indexed = index, VectorIndex(self._table, index, vectors)
+            self._index = index = LexicalIndex(collections, self._index)
+            for ranker in self._vector_rankers:
+                ranker.set_target(index)
 
     def rank(
         self,
@@ -54,12 +65,19 @@ class Ranker:
         within: str | None = None,
         effect: Effect | None = None,
         skills: Set[Skill] | None = None,
-    ) -> list[Scored]:
+    ) -> Ranking:
         """The best results first, of one collection, of tools with this effect, and of these skills. Blocking."""
-        if (indexed := self._indexed) is None:  # the same throughout, should another thread index meanwhile
-            return []
-        index, vectors = indexed
-        return rank(index, vectors, query, _mask(index, within, effect, skills), limit, self._usage_boost(index))
+        index = self._index  # the same one throughout, should another thread index meanwhile
+        allowed = _mask(index, within, effect, skills)
+        usage_boost = self._usage_boost(index)
+        ready = [(one, made) for one in reversed(self._vector_rankers) if (made := one.vectors(index)) is not None]
+        for number, (ranker, vectors) in enumerate(ready):
+            second = ready[number + 1][1] if number + 1 < len(ready) else None
+            try:
+                return Ranking(rank(index, vectors, query, allowed, limit, usage_boost, second), ranker.level)
+            except EncoderFailed as error:
+                ranker.failed(error)
+        return Ranking(rank(index, None, query, allowed, limit, usage_boost), "lexical")
 
     def things(
         self, within: str | None = None, effect: Effect | None = None, skills: Set[Skill] | None = None
@@ -75,9 +93,21 @@ class Ranker:
     def rarities(self, text: str) -> dict[str, float]:
         return self._index.rarities(text)
 
-    @property
-    def _index(self) -> LexicalIndex:
-        return LexicalIndex() if self._indexed is None else self._indexed[0]
+    async def keep(self) -> None:
+        """Runs each vector ranker in a thread until this is cancelled."""
+        async with anyio.create_task_group() as tasks:
+            for ranker in self._vector_rankers:
+                own = anyio.CapacityLimiter(1)
+                tasks.start_soon(partial(anyio.to_thread.run_sync, ranker.keep, limiter=own))
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.close()  # cancelling does not end threads, but closing the encoders does
+
+    def close(self) -> None:
+        """Closes all encoders; a search that waits for one continues at once."""
+        for ranker in self._vector_rankers:
+            ranker.close()
 
 
 def _mask(

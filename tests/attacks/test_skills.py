@@ -95,10 +95,7 @@ async def test_a_text_that_can_not_be_reviewed_is_refused(it: Person) -> None:
     for text, problem in (
         ("def triage(n:\n", "is not valid Python"),
         ("LIMIT = 1\n", "it defines no function"),
-        (
-            "from servers.google_drive import get_sheet\nROWS = get_sheet('abc')\n" + GOOD,
-            "get_sheet() would be called on",
-        ),
+        ("print(1)\n" + GOOD, "only imports, functions, classes and constants"),
         ("def triage(n):\n    return get_sheet(n)\n", "write: from servers.google_drive import get_sheet"),
         (GOOD + "# \u202e\n", "characters that nobody sees"),
         ("def triage(n):\n    \u0435val = n\n    return \u0435val\n", "is not plain ASCII"),

@@ -4,7 +4,6 @@ It hooks in as a layer of executions (`program_skills`) and where programs impor
 
 store             those that programs of one principal saved: accepted ones and proposals
 rules             facts from a skill's text, and what a program may save
-definitions       what its import does beside defining
 library           what one session sees of these and of the project's own
 program_skills    what a program imports and saves, and what becomes of that when it ends
 """

@@ -1,7 +1,7 @@
 """Facts from a skill's text (its function, its tools), and the rules for what may be saved. A text is only parsed here.
 
 A skill has no rights of its own, so these rules protect those who read and import it: its name means one file on every
-file system, its text shows all that is in it, and its import does nothing but define.
+file system, its text shows all that is in it, and its statements define.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from functools import lru_cache
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.principals import DEVICE_NAMES
 from codemode_server.executions.preflight.reading import MAX_CHARACTERS, Reading, imported_modules, line_of, read
-from codemode_server.features.skills.definitions import actions_on_import
 from codemode_server.sandbox.guest.advice import dotted
 from codemode_server.sandbox.guest.scopes import last_name
 from codemode_server.sandbox.importable import NEVER_IN_WORKSPACE
@@ -132,6 +131,11 @@ _FROM_OUTSIDE = (
     "a skill can't import {!r}: it imports the standard library, servers and skills, since a module in /workspace can "
     "change after the user has accepted the skill; save that as a skill too"
 )
+_DEFINITIONS = frozenset(
+    {"Import", "ImportFrom", "FunctionDef", "AsyncFunctionDef", "ClassDef", "Assign", "AnnAssign", "TypeAlias", "Pass"}
+)
+_FALSE_ON_IMPORT = ("__name__ == '__main__'", "TYPE_CHECKING", "typing.TYPE_CHECKING")
+_ACTS = "only imports, functions, classes and constants may stand at top level; put the rest into a function"
 
 
 def check_name(name: str) -> None:
@@ -160,7 +164,7 @@ def check_text(name: str, text: str, importable: frozenset[str] | None) -> None:
         raise MetaToolError(f"skills/{name}.py is not valid Python, or too dense to be checked")
     unreviewed = unreviewed_imports(reading, importable) if importable is not None else ()
     outside = ((line, _FROM_OUTSIDE.format(escaped(module[:60]))) for line, module in unreviewed)
-    problems = sorted({*_look_alikes(text), *actions_on_import(reading.tree.body), *outside})
+    problems = sorted({*_look_alikes(text), *_acting(reading.tree.body), *outside})
     if not any(isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef) for it in reading.tree.body):
         problems.append((1, f"it defines no function; write def {name}(…)"))
     if problems:
@@ -181,3 +185,12 @@ def _look_alikes(text: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NAME and not token.string.isascii():
             yield token.start[0], f"the name {token.string[:40].encode('unicode_escape').decode()} is not plain ASCII"
+
+
+def _acting(body: list[ast.stmt]) -> Iterator[tuple[int, str]]:
+    """The statements at top level that do something else than define names, or are for other uses of the file."""
+    for statement in body:
+        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        is_unused = isinstance(statement, ast.If) and ast.unparse(statement.test) in _FALSE_ON_IMPORT
+        if not (is_text or is_unused or type(statement).__name__ in _DEFINITIONS):
+            yield statement.lineno, _ACTS

@@ -33,7 +33,6 @@ _COMMANDS = {
     "test": "connect to one server, and show its tools or the whole error",
     "config": "check upstream.yaml, or print its JSON Schema",
     "status": "connect to every upstream and show its state",
-    "select": "show the tools for a task, and a program to start from",
     "login": "sign in to a server with OAuth",
     "logout": "revoke and forget the sign-in to a server",
     "sync": "write the tree of stubs for people and editors",
@@ -61,7 +60,6 @@ _MODULES = {
     "logout": "login",
     "setup": "doctor",
     "trust": "config",
-    "sync": "select",
 }
 """Commands whose module has another name, since Python uses the word or commands share the module. In a shared one a
 function of one command alone has its name, as `run_logout`."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.cli.select import sync
+from codemode_server.cli.sync import sync
 from tests.catalog.checks import strict_errors
 
 Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]

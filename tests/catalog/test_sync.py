@@ -9,7 +9,7 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.servers_package import SERVERS_PACKAGE
-from codemode_server.cli.select import MANIFEST, sync, tree_of
+from codemode_server.cli.sync import MANIFEST, sync, tree_of
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 
 

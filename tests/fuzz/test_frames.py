@@ -45,7 +45,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "output": {"stream": st.sampled_from(["stdout", "stderr"]), "text": texts},
     "line": {"line": st.integers(1, 99)},
     "exceeded": {"setting": st.sampled_from(["limits.call_bytes", "limits.value_bytes"])},
-    "done": {"id": texts, "value": values, "value_form": st.sampled_from(["none", "json", "repr"]), "hint": texts},
+    "done": {"value": values, "value_form": st.sampled_from(["none", "json", "repr"]), "hint": texts},
 }
 frames = st.one_of([st.fixed_dictionaries({"op": st.just(op), **fields}) for op, fields in FIELDS.items()])
 loose_frames = st.fixed_dictionaries(

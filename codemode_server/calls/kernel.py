@@ -275,7 +275,8 @@ class Kernel:
             result = await run_large(summarise, *about) if is_large(reply.value) else summarise(*about)
         except CallError as error:
             message = calls.caller.redactor.text(str(error))
-            await self._end(call, _status_of(error), error=message)
+            status = next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)
+            await self._end(call, status, error=message)
             raise type(error)(message) from error
         except ExecutionError as error:
             await self._end(call, CallStatus.INVALID, error=str(error))
@@ -385,7 +386,3 @@ def _doubt(call: Call) -> str:
     """The end of the message on a call without an answer, if it may have had an effect."""
     may_have_acted = call.progress.may_have_arrived and call.target.effect is not Effect.READS
     return f"; whether tool {call.target.raw_name!r} acted is not known" if may_have_acted else ""
-
-
-def _status_of(error: CallError) -> CallStatus:
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)

@@ -186,10 +186,6 @@ class ServerResources:
         short = name[:_NAME_CHARACTERS]
         return next((it for it in self.all if it.name == name or same_words(it.name, short)), None) if short else None
 
-    @property
-    def import_line(self) -> str:
-        return f"from servers.{self.server} import {self.module}"
-
     def find(self, named: str, arguments: Mapping[str, Any]) -> Found:
         """The resource of this name or URI, with these arguments of a template."""
         resource = self.by_name.get(named)

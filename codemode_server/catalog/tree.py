@@ -165,19 +165,19 @@ class Tree:
         count, refusals = counted(len(server.tools), "tool"), refused(server, server.tools, self.refusal_of)
         summary = " · ".join(filter(None, [raw, count, *refusals, server.availability, left_out]))
         entries = [
-            Entry(f"{tool.name}.py", self._tool_line(server, tool))
-            for tool in sorted(server.tools, key=lambda tool: tool.name)
+            Entry(
+                f"{it.name}.py",
+                tool_line(it, short_refusal(self.refusal_of(server, it)), asks_first=self.asks_first(server, it)),
+            )
+            for it in sorted(server.tools, key=lambda it: it.name)
         ]
         if (found := server.resources).all:
-            entries.insert(0, Entry(found.module, f"{found.counts}: {found.import_line}", is_folder=True))
+            entries.insert(0, Entry(found.module, f"{found.counts}: {found.all[0].import_line}", is_folder=True))
         return _paged(f"/servers/{server.name}", summary, entries, page)
-
-    def _tool_line(self, server: Server, tool: Tool) -> str:
-        return tool_line(tool, short_refusal(self.refusal_of(server, tool)), asks_first=self.asks_first(server, tool))
 
     def _resources_folder(self, server: Server, page: int) -> Shown:
         found = server.resources
-        usage = f"{found.counts} of {server.name}; in a program: {found.import_line}; {found.all[0].read_line}"
+        usage = f"{found.counts} of {server.name}; in a program: {found.all[0].import_line}; {found.all[0].read_line}"
         entries = []
         for resource in found.all:
             mark = short_refusal(self.refusal_of(server, resource))

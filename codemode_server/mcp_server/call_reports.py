@@ -76,7 +76,7 @@ def listed(reports: list[CallReport], message: str, *, has_results: bool) -> lis
     numbered."""
     shown, rest = sorted(reports, key=lambda report: report.seq), list[CallReport]()
     if len(shown) > _ONE_BY_ONE:
-        ordered, writes = shown, [report for report in shown if _may_write(report)]
+        ordered, writes = shown, [it for it in shown if it.effect is not Effect.READS and it.status.may_have_been_sent]
         shown = writes[-_ONE_BY_ONE:] or ordered[-_LAST:]
         numbers = {report.seq for report in shown}
         rest = [report for report in ordered if report.seq not in numbers]
@@ -147,10 +147,6 @@ def _call(report: CallReport, message: str) -> dict[str, Any]:
     if report.error and report.error not in message:
         entry["error"] = clean_line(report.error, 200)
     return entry
-
-
-def _may_write(report: CallReport) -> bool:
-    return report.effect is not Effect.READS and report.status.may_have_been_sent
 
 
 def succeeded_with_effect(report: CallReport) -> bool:

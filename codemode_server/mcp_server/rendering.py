@@ -93,7 +93,8 @@ def remarks_of(content: Mapping[str, Any]) -> list[str]:
 
 
 def _success(execution: Execution, limits: LimitSettings, redactor: Redactor) -> tuple[str, dict[str, Any]]:
-    budget = max(_MIN_TOKENS, limits.output_tokens - _shown_tokens(execution))
+    shown = sum(estimate_tokens(file.data.decode()) for file in execution.shown if file.kind == "text")
+    budget = max(_MIN_TOKENS, limits.output_tokens - shown)
     parts, cut = _fit(execution, limits, redactor, budget, MAX_CHARACTERS)
     has_value = "value" in parts
     content = _head(execution) | parts
@@ -206,10 +207,6 @@ def _rooms(texts: list[str], budget_tokens: int, max_characters: int) -> tuple[l
 
 def _characters(tokens: int) -> int:
     return min(max(tokens, _MIN_TOKENS) * 6, MAX_CHARACTERS // 2)
-
-
-def _shown_tokens(execution: Execution) -> int:
-    return sum(estimate_tokens(file.data.decode()) for file in execution.shown if file.kind == "text")
 
 
 def shape_of(value: Any, redactor: Redactor) -> str:

@@ -32,7 +32,7 @@ from codemode_server.support.private_files import (
 )
 
 KEY = "secrets.key"
-_VALUE, _LOCK, _MARK = "value.", "lock.", "keyring."
+_VALUE, _LOCK, MARK = "value.", "lock.", "keyring."
 _LOCK_S = 30.0
 """Refreshing a token takes two requests of up to ten seconds."""
 _ABANDONED_S = 3600.0
@@ -108,16 +108,10 @@ class EncryptedFileStore:
 
     def _mark(self, name: str) -> None:
         """Note that a keyring, which can't list its names, has this one."""
-        path = self._path(_MARK, name)
+        path = self._path(MARK, name)
         with _explained(path):
             self._check_folder()
             replace_private(path, b"")
-
-    def _unmark(self, name: str) -> None:
-        self._remove(self._path(_MARK, name))
-
-    def _marked(self) -> list[str]:
-        return self._names(_MARK)
 
     def _names(self, kind: str) -> list[str]:
         with _explained(self.folder):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from codemode_server.domain.errors import SecretUnavailable
-from codemode_server.secrets.encrypted_files import EncryptedFileStore
+from codemode_server.secrets.encrypted_files import MARK, EncryptedFileStore
 from codemode_server.secrets.store import is_reference_name
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class KeyringStore(EncryptedFileStore):
         return super().remove(name) or was_in_keyring
 
     def names(self) -> list[str]:
-        return sorted({*super().names(), *self._marked()})
+        return sorted({*super().names(), *self._names(MARK)})
 
     def _remove_from_keyring(self, name: str) -> bool:
         is_there = is_reference_name(name) and (
@@ -85,7 +85,7 @@ class KeyringStore(EncryptedFileStore):
         )
         if is_there:
             self._ask(lambda: self._keyring.delete_password(SERVICE, name), name)
-        self._unmark(name)
+        self._remove(self._path(MARK, name))
         return is_there
 
     def _ask(self, call: Callable[[], T], name: str) -> T:

@@ -94,7 +94,7 @@ class DatabaseThread:
             if self._is_closed:
                 logger.warning(_ENDING)
                 return
-            self._posted.append(_Request(step, on_error=on_error or partial(_log_loss, loss)))
+            self._posted.append(_Request(step, on_error=on_error or partial(logger.warning, "%s: %s", loss)))
             is_first = len(self._posted) == 1
         if not is_held:
             self._put()
@@ -194,10 +194,6 @@ def _settle(requests: Sequence[_Request[Any]]) -> None:
             request.future.set_exception(request.error)
         else:
             request.future.set_result(request.result)
-
-
-def _log_loss(loss: str, error: Exception) -> None:
-    logger.warning("%s: %s", loss, error)
 
 
 def _copy(error: Exception) -> Exception:

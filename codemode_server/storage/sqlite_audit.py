@@ -196,9 +196,5 @@ def event_of(row: Sequence[Any]) -> AuditEvent:
 def digest_of(before: str, values: Sequence[Any]) -> str:
     """Digest of a row with these values; `before` is the digest of the row before it."""
     # Only somebody who changes the file stores bytes.
-    canonical = json.dumps(values, ensure_ascii=True, separators=(",", ":"), default=_hexadecimal).encode()
-    return hashlib.sha256(before.encode() + canonical).hexdigest()
-
-
-def _hexadecimal(value: bytes) -> dict[str, str]:
-    return {"bytes": value.hex()}
+    canonical = json.dumps(values, ensure_ascii=True, separators=(",", ":"), default=lambda it: {"bytes": it.hex()})
+    return hashlib.sha256((before + canonical).encode()).hexdigest()

@@ -63,7 +63,8 @@ class Connection:
         self._nudged_at = -math.inf
         self._tools_relisting = Relisting(f"upstream {name!r}: its changed tools", deps.timings)
         self._offers_relisting = Relisting(f"upstream {name!r}: its resources and prompts", deps.timings)
-        self._features_changed = ChangeSignal()
+        self.features_changed = ChangeSignal()
+        """Notified when the hosts have more features than before."""
         self._is_renewed = False
         """True if the connection was ended only to reconnect with more features."""
         self._connected_at = math.inf
@@ -289,10 +290,6 @@ class Connection:
     def _declared_features(self) -> frozenset[Feature]:
         return self.settings.answered_features(frozenset(self.deps.host_features))
 
-    def take_host_features(self) -> None:
-        """The hosts have more features than before."""
-        self._features_changed.notify()
-
     async def _follow_features(self, session: Session) -> None:
         """Declare features that hosts have brought since the session was opened. In protocol 2026-07-28 each request
         declares them, so the tools are listed again. Older servers hear of them in the handshake only, so the
@@ -305,7 +302,7 @@ class Connection:
                 elif self.requests.last_session is not session:
                     self._is_renewed = True
                     session.lost.set()
-            await self._features_changed.wait()
+            await self.features_changed.wait()
 
     def note_change(self, is_of_tools: bool) -> None:
         """The server has changed its tools, or else its resources or prompts."""

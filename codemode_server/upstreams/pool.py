@@ -151,7 +151,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         if not features <= self._deps.host_features:
             self._deps.host_features |= features
             for connection in self._connections.values():
-                connection.take_host_features()
+                connection.features_changed.notify()
 
     def listings(self) -> tuple[UpstreamListing, ...]:
         """Every upstream's state, in the order of the settings; one that is not ready has the tools of the last run."""

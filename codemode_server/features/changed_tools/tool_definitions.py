@@ -56,7 +56,10 @@ class ToolDefinitions:
         since."""
         known = self._known.get(server, {})
         accept_new = self._config.settings.permissions.new_tools == "allow"
-        if all(it.digest in known.get(it.name, {}) for it in tools) and not (accept_new and _has_new(known)):
+        is_new_accepted = accept_new and any(
+            not it.is_accepted and not it.former for its in known.values() for it in its.values()
+        )
+        if all(it.digest in known.get(it.name, {}) for it in tools) and not is_new_accepted:
             return []
         try:
             found = await self._store.take(self.principal, server, tools, accept_new=accept_new, at=self._clock())
@@ -123,7 +126,3 @@ def kind_of(it: KnownDefinition) -> str:
     if it.former == it.tool:
         return "changed"
     return f"renamed from {one_line(it.former, 80)}" if it.former else "new"
-
-
-def _has_new(known: KnownTools) -> bool:
-    return any(not it.is_accepted and not it.former for its in known.values() for it in its.values())

@@ -63,8 +63,11 @@ def _unforeseen(captured: Sequence[PlannedCall], code: str) -> tuple[str, ...]:
     unused = {it.value for it in reading.nodes if isinstance(it, ast.Expr) and it is not reading.last}
     unused |= {it.value for it in unused if isinstance(it, ast.Await)} | _only_shown(reading)
     calls = (node for node in reading.nodes if isinstance(node, ast.Call) and node not in unused)
-    used = {_plain(name) for node in calls for name in _names_in(node.func)}
-    used |= {_plain(alias.name) for node in reading.nodes for alias in _renamed(node)}
+    named = (it for node in calls for it in ast.walk(node.func) if isinstance(it, ast.Name | ast.Attribute))
+    imports = (node for node in reading.nodes if isinstance(node, ast.ImportFrom))
+    # Uses of an import under another name are not followed.
+    renamed = (alias.name for node in imports for alias in node.names if alias.asname)
+    used = {_plain(name) for name in (*map(last_name, named), *renamed)}
     held = [f"call {it.call.seq} ({it.call.tool})" for it in captured if _plain(it.call.tool) in used]
     if not held:
         return ()
@@ -100,15 +103,6 @@ def _only_shown(reading: Reading) -> set[ast.expr]:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in names:
                 shown.append(value)
     return {it.value if isinstance(it, ast.Await) else it for it in shown}
-
-
-def _names_in(function: ast.expr) -> list[str]:
-    return [last_name(it) for it in ast.walk(function) if isinstance(it, ast.Name | ast.Attribute)]
-
-
-def _renamed(node: ast.AST) -> list[ast.alias]:
-    """Imports under another name, whose uses are not followed."""
-    return [it for it in node.names if it.asname] if isinstance(node, ast.ImportFrom) else []
 
 
 def _plain(name: str) -> str:

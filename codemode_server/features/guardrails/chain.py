@@ -137,9 +137,6 @@ class GuardrailChain:
         return clean_line(self._masked(str(reason), subject.principal), MAX_REASON_CHARACTERS) or "no reason given"
 
 
-NO_GUARDRAILS = GuardrailChain()
-
-
 def _unfit(one: AskedGuardrail, problem: str) -> Block:
     logger.error("guardrail %r: %s, so it blocks", one.name, problem)
     return Block(problem)

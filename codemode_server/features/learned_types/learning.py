@@ -154,7 +154,7 @@ class Learning:
             for known in (self._known, self._outlines):
                 known.pop(oldest, None)
         now_outline = outline(now.result_shape)
-        if before is None or _is_round_between(before.calls, now.calls) or self._outlines.get(key) != now_outline:
+        if before is None or _round(before.calls) != _round(now.calls) or self._outlines.get(key) != now_outline:
             self._news[key] = now
         self._outlines[key] = now_outline
 
@@ -166,12 +166,8 @@ class Learning:
         return self._stored
 
 
-def _is_round_between(before: int, now: int) -> bool:
-    """True if a round number was reached: 1, 2, 3, 5, 10, 20, 30, 50 …"""
-    return _round(now) != _round(before)
-
-
 def _round(calls: int) -> int:
+    """The last round number up to this one: 1, 2, 3, 5, 10, 20, 30, 50 …"""
     power = int(10 ** (len(str(calls)) - 1))
     first = calls // power
     return (5 if first >= 5 else min(first, 3)) * power

@@ -88,7 +88,7 @@ class ProtectedListings:
         return tuple(
             replace(
                 it,
-                name=self._text(it.name) or _last_part(shown_uris[it.uri]),
+                name=self._text(it.name) or shown_uris[it.uri].rstrip("/").rpartition("/")[2],
                 title=it.title and self._text(it.title),
                 description=self._text(it.description),
                 shown_uri=shown_uris[it.uri],
@@ -138,7 +138,3 @@ def _without_values(shown: Any, given: Any) -> Any:
         for (key, item), before in pairs
         if not (key in _VALUES and item is not before and item != before)
     }
-
-
-def _last_part(uri: str) -> str:
-    return uri.rstrip("/").rpartition("/")[2]

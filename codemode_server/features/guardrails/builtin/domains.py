@@ -61,7 +61,9 @@ class DomainsSettings(BaseModel):
             if re.search(r"[/:@\s]", domain) and "::" not in domain:
                 raise ValueError(f"{domain!r} is no host: leave the scheme, the port and the path away")
         return tuple(
-            ".".join(_label(it) for it in domain.split(".")) if "*" in domain else _canonical(domain) or domain
+            ".".join(it.lower() if "*" in it else _canonical(it) for it in domain.split("."))
+            if "*" in domain
+            else _canonical(domain) or domain
             for domain in domains
         )
 
@@ -147,10 +149,6 @@ def _canonical(host: str) -> str:
         if name == host.encode("idna").decode("ascii"):  # as Python's own reader sends it
             return name
     return ""
-
-
-def _label(label: str) -> str:
-    return label.lower() if "*" in label else _canonical(label)
 
 
 def _without_embedding(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

@@ -78,15 +78,9 @@ def bare_command(script: Path, *arguments: str) -> list[str]:
     return [sys.executable, "-I", "-S", str(RELAY), _server("libraries"), str(script), *arguments]
 
 
-def small_command(script: Path, *arguments: str) -> list[str]:
-    """The same for a script that needs the standard library alone."""
-    return [sys.executable, "-I", "-S", str(RELAY), _server("small"), str(script), *arguments]
-
-
 def small_upstream(script: Path, *arguments: str) -> dict[str, Any]:
-    """That command line as an upstream of a configuration."""
-    command_name, *args = small_command(script, *arguments)
-    return {"command": command_name, "args": args}
+    """An upstream of a configuration that needs the standard library alone."""
+    return {"command": sys.executable, "args": ["-I", "-S", str(RELAY), _server("small"), str(script), *arguments]}
 
 
 def upstream(*arguments: str) -> dict[str, Any]:

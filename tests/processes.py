@@ -6,7 +6,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-import anyio
+from tests.waiting import until
 
 
 def is_gone(pid: int) -> bool:
@@ -17,9 +17,7 @@ def is_gone(pid: int) -> bool:
 
 async def all_gone(*pids: int, within_s: float = 10.0) -> None:
     """Wait until none of the processes is left."""
-    with anyio.fail_after(within_s):
-        while not all(map(is_gone, pids)):
-            await anyio.sleep(0.02)
+    await until(lambda: all(map(is_gone, pids)), within_s)
 
 
 def children(pid: int) -> dict[int, list[str]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 from tests.behaviour.product import Host, started
+from tests.database import rows
 from tests.processes import children
 
 HOSTILE = Path(__file__).parent / "servers" / "hostile.py"
@@ -41,12 +41,7 @@ def arrived(folder: Path, name: str) -> list[str]:
 
 def recorded(folder: Path) -> list[tuple[str, str, str, str]]:
     """What the journal says of calls: server, tool, decision, status."""
-    with sqlite3.connect(folder / "state" / "codemode.db") as connection:
-        rows = connection.execute(
-            "SELECT server, tool, decision, status FROM journal_calls ORDER BY started_at, seq"
-        ).fetchall()
-    connection.close()
-    return rows
+    return rows(folder / "state", "SELECT server, tool, decision, status FROM journal_calls ORDER BY started_at, seq")
 
 
 async def is_well(host: Host) -> None:

@@ -24,6 +24,7 @@ from tests.attacks.kit import RAW
 from tests.behaviour import sessions
 from tests.behaviour.product import configuration, for_all, over_stdio
 from tests.behaviour.sessions import product
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -181,9 +182,8 @@ async def test_a_file_counts_while_the_program_that_wrote_it_still_runs(app: App
         person, gate = Person(app), tmp_path / f"{is_tainted}"
         code = person.code(FILE_WRITTEN, is_tainted=is_tainted)
         writer = person.start(f"{code}\nfrom servers.calm import hold\nhold(text={str(gate)!r})", "one")
-        with anyio.fail_after(30):
-            while not (app.loaded.base_dir / "state/workspaces" / person.principal.principal_id / "notes.txt").exists():
-                await anyio.sleep(0.01)
+        written = app.loaded.base_dir / "state/workspaces" / person.principal.principal_id / "notes.txt"
+        await until(written.exists, 30)
         await person.run(person.code(FILE_READ, is_tainted=is_tainted), "two")
         gate.touch()
         await writer.done.wait()

@@ -23,6 +23,7 @@ from tests.attacks.test_flows import Person, flowing
 from tests.attacks.test_skills import carried
 from tests.behaviour.product import for_all
 from tests.behaviour.sessions import product
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -86,9 +87,7 @@ async def test_a_program_that_another_session_gets_carries_what_its_session_had_
     await it.value(GO, "two")
     assert carried(it, "two") == set()
     again = await _again(it, first, way)
-    with anyio.fail_after(60):
-        while not (again.done.is_set() or again.awaited):
-            await anyio.sleep(0.05)
+    await until(lambda: again.done.is_set() or again.awaited, 60)
     again.scope.cancel()  # an applied program waits for a person, since its plan has no such call
     await ended(again)
     assert carried(it, "two") & LABELLED == (LABELLED if is_tainted else set())

@@ -7,11 +7,8 @@ that can't be trusted is made anew.
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import zlib
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +16,8 @@ import pytest
 from tests import fork_server
 from tests.attacks.kit import arrived, hostile, is_well
 from tests.behaviour.product import configuration, in_memory
+from tests.database import change
+from tests.storage.test_opening import mounted
 
 pytestmark = pytest.mark.slow
 
@@ -45,20 +44,6 @@ def refused(path: Path) -> bytes:
     return done.stderr
 
 
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip("mounting needs root")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 def test_a_sound_state_is_served(tmp_path: Path) -> None:
     """The positive control of the refusals below."""
     done = served(configuration(tmp_path, hostile(tmp_path, "plain")))
@@ -81,7 +66,7 @@ def test_a_workspace_that_is_a_file_is_told_in_a_sentence(tmp_path: Path) -> Non
 
 
 async def test_a_full_disk_stops_calls_not_the_product_and_freed_it_goes_on(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", "1m") as disk:
+    with mounted(tmp_path / "disk", "size=1m") as disk:
         path = configuration(tmp_path, hostile(tmp_path, "plain"), state={"dir": str(disk / "state")})
         async with in_memory(path) as host:
             assert (await host.run(CALL)).value == "pong"
@@ -118,5 +103,4 @@ async def test_a_damaged_listing_is_listed_anew(tmp_path: Path) -> None:
         async with in_memory(path) as host:
             assert (await host.run(CALL)).value == "pong"
         if listing is not None:
-            with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as connection, connection:
-                assert connection.execute("UPDATE listings SET listing = ?", (listing,)).rowcount == 1
+            assert change(tmp_path / "state", "UPDATE listings SET listing = ?", listing) == 1

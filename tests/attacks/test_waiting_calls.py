@@ -6,8 +6,6 @@ file is gone; the product watches its configuration.
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from codemode_server.app import App
 from codemode_server.config import load
 from tests.attacks.kit import recorded
 from tests.behaviour.product import PLAIN, Host, configuration
+from tests.database import rows
 from tests.fork_server import small_upstream
 
 pytestmark = pytest.mark.slow
@@ -92,23 +91,15 @@ async def act_while_edited(folder: Path, edit: dict[str, Any], waits_for: str) -
             await host.settled()
         closed.touch()
 
-        def is_waiting() -> bool:
-            return ("hold" if waits_for == "a free slot" else "act") in begun(folder)
-
         async with host.running(code) as answers:
-            await host.until(is_waiting)
+            waiting = ("hold" if waits_for == "a free slot" else "act",)
+            begun = "SELECT tool FROM journal_calls WHERE status = 'started'"
+            await host.until(lambda: waiting in rows(folder / "state", begun))
             file_of(folder, **edit)
             with anyio.fail_after(20):
                 await app.config.wait_newer(0)
             closed.unlink()
     return answers[0].value
-
-
-def begun(folder: Path) -> list[str]:
-    """The tools of the calls that are in the journal and have not ended."""
-    with closing(sqlite3.connect(folder / "state" / "codemode.db")) as database:
-        rows = database.execute("SELECT tool FROM journal_calls WHERE status = 'started'").fetchall()
-    return [tool for (tool,) in rows]
 
 
 def arrived(folder: Path) -> list[str]:

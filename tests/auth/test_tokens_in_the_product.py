@@ -16,6 +16,7 @@ from tests import fork_server
 from tests.answering import free_port
 from tests.auth import kit
 from tests.behaviour.product import Host, in_memory, over_stdio
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -122,9 +123,7 @@ async def test_a_product_that_is_killed_during_a_refresh_leaves_a_usable_state(
     command = fork_server.command("-m", "codemode_server", "status", "--config", str(config))
     product = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        with anyio.fail_after(kit.PATIENCE_S):
-            while issuing.grants("refresh_token") == refreshed:
-                await anyio.sleep(0.05)
+        await until(lambda: issuing.grants("refresh_token") != refreshed, kit.PATIENCE_S)
     finally:
         os.kill(product.pid, signal.SIGKILL)
         product.wait()

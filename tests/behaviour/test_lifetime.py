@@ -13,10 +13,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import anyio
 import pytest
 
 from tests.processes import all_gone, children, is_gone
+from tests.waiting import until
 
 from .product import configuration
 from .test_internal_errors import PLAIN, product
@@ -70,9 +70,7 @@ async def test_nothing_is_left(tmp_path: Path, end: Callable[[subprocess.Popen[s
             wire.initialize()
             called = wire.ask("tools/call", name="execute_code", arguments={"code": "1 + 1"})
             assert "succeeded" in str(called)
-            with anyio.fail_after(30):
-                while not told.exists() or len(told.read_text().split()) < 2:
-                    await anyio.sleep(0.05)
+            await until(lambda: told.exists() and len(told.read_text().split()) >= 2, 30)
             pids = set(children(wire.process.pid)) | set(map(int, told.read_text().split()))
             assert len(pids) >= 4, "control: the upstream, its child, a sandbox and the reaper are there"
             assert not any(map(is_gone, pids))

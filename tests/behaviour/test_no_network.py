@@ -8,21 +8,20 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
 
-from codemode_server.storage.database import FILE_NAME
 from scripts.debian_tools import why_not_tracing
 from tests.answering import free_port
 from tests.behaviour.product import Host, configuration, office
+from tests.database import rows
 from tests.search.encoders import needs_light_packages
 
 needs_light_packages()
@@ -70,18 +69,13 @@ def telemetry_files(trace: Path) -> list[str]:
     return _TELEMETRY_FILE.findall(trace.read_text())
 
 
-def has_encoded_with_a_model(folder: Path) -> bool:
-    with closing(sqlite3.connect(folder / "state" / FILE_NAME)) as database:
-        return bool(database.execute("SELECT count(*) FROM vectors").fetchone()[0])
-
-
 class TestAProductWithoutAddresses:
     @pytest.mark.timeout(300)
     async def test_opens_no_internet_socket(self, strace: tuple[str, ...], tmp_path: Path) -> None:
         """Promised by docs/security.md. Searches with a model, checks and runs a program that calls a tool."""
         config = configuration(tmp_path, office(tmp_path, is_forked=False), search={"ranker": "semantic"})
         async with traced_product(strace, config) as host:
-            await host.until(lambda: has_encoded_with_a_model(tmp_path), 60)
+            await host.until(lambda: bool(rows(tmp_path / "state", "SELECT 1 FROM vectors")), 60)
             await host.call("search_tools", query="customer records")
             answer = await host.run("from servers.github import list_issues\nlen(list_issues(repo='a/b'))")
             assert not answer.result.is_error, answer.text

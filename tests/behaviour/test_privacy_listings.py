@@ -7,12 +7,10 @@ Without the section, the control, each has the value.
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 import sys
 import zlib
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ import pytest_asyncio
 
 from codemode_server.config import load
 from codemode_server.startup.upstream_catalog import UpstreamCatalog
-from codemode_server.storage.database import FILE_NAME
+from tests.database import rows
 
 from .person import Person
 from .product import Host, configuration, in_memory, in_memory_for_all
@@ -159,8 +157,7 @@ async def test_the_listing_of_a_protected_server_is_stored_encrypted_and_known_a
 ) -> None:
     async with in_memory(crm(tmp_path, is_on=is_on)) as host:
         assert "get.py" in (await host.call("list_dir", path="/servers/crm")).text
-    with closing(sqlite3.connect(tmp_path / "state" / FILE_NAME)) as database:
-        (stored,) = database.execute("SELECT listing FROM listings").fetchone()
+    [(stored,)] = rows(tmp_path / "state", "SELECT listing FROM listings")
     if is_on:
         with pytest.raises(zlib.error):
             zlib.decompress(stored)

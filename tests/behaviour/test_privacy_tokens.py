@@ -6,9 +6,7 @@ The model sees tokens, the servers that may receive the data see the values.
 from __future__ import annotations
 
 import re
-import sqlite3
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from codemode_server.features.guardrails import Block, GuardedCall, GuardedResul
 from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.server_texts import TokenCipher
+from tests.database import rows
 
 from .person import Person
 from .product import configuration, in_memory, office, over_stdio
@@ -191,10 +190,9 @@ async def test_no_file_of_the_product_holds_a_value_that_the_model_must_not_see(
         if it.is_file() and re.search(rf"{ORIGINAL}|ann(@|%40)le".encode(), it.read_bytes())
     }
     assert not holding if is_on else "logs" in holding, holding
-    with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
-        rows = [str(row) for row in database.execute("SELECT * FROM audit WHERE tool = 'update_record'")]
-    assert any("sends personal data (email)" in row for row in rows) is is_on
-    assert any("<EMAIL_" in row for row in rows) is is_on, "control: arguments are recorded"
+    recorded = [str(row) for row in rows(tmp_path / "state", "SELECT * FROM audit WHERE tool = 'update_record'")]
+    assert any("sends personal data (email)" in row for row in recorded) is is_on
+    assert any("<EMAIL_" in row for row in recorded) is is_on, "control: arguments are recorded"
 
 
 async def forget(path: Path, *tokens: str) -> None:

@@ -17,26 +17,13 @@ import pytest
 from codemode_server.domain.tools import definition_text
 from codemode_server.support.tokens import estimate_tokens
 from tests.behaviour.product import Product, configuration, opened
+from tests.example_servers.office import issues_of
 from tests.vocabulary import tokens_of
 
 pytestmark = pytest.mark.slow
 
 SHEET = "from servers.google_drive import get_sheet\nlen(get_sheet(sheetId='a'))"
 ISSUES = "from servers.github import list_issues\n"
-
-
-def answered(repo: str) -> list[dict[str, Any]]:
-    """What the server answers to `list_issues`."""
-    return [
-        {
-            "number": number,
-            "title": f"Issue {number} of {repo}",
-            "state": "open" if number % 2 else "closed",
-            "labels": ["bug", "ui"][: 1 + number % 2],
-            "created_at": f"2026-01-0{number}T00:00:00Z",
-        }
-        for number in range(1, 6)
-    ]
 
 
 class Counted(Product):
@@ -76,7 +63,7 @@ async def test_a_program_is_counted_by_what_it_sent_and_returned_and_what_its_ca
     assert row["sent"] == estimate_tokens(f"code: {ISSUES}len(list_issues(repo='acme'))")
     assert row["returned"] == estimate_tokens(answer.text)
     assert row["arguments"] == estimate_tokens(json.dumps({"repo": "acme"}, separators=(",", ":")))
-    read = json.dumps(answered("acme"), separators=(",", ":"))
+    read = json.dumps(issues_of("acme"), separators=(",", ":"))
     assert row["results"] == pytest.approx(tokens_of(read), rel=0.1), "also by the real vocabulary"
     assert (row["calls"], row["turns"], row["all_definitions"]) == (1, 1, sum(definitions))
 

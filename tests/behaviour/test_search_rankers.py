@@ -13,7 +13,8 @@ from codemode_server.app import App
 from codemode_server.config import load
 from tests.behaviour.product import configuration
 from tests.search.encoders import needs_light_packages
-from tests.search.test_ranker_stack import level, until
+from tests.search.test_ranker_stack import level
+from tests.waiting import until
 
 needs_light_packages()
 

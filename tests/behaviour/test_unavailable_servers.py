@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tests import fork_server
+from tests.attacks.test_flows import SERVER
 
-from .product import UPSTREAMS, configuration, in_memory, office
+from .product import configuration, in_memory, office
 
 WHY = "can't be started: there is no program 'no-such-program' on the PATH; install it or give its full path"
 DOWN = f"unavailable: calls fail until it is back ({WHY})"
@@ -72,12 +73,12 @@ async def test_a_program_that_imports_from_an_unavailable_server_is_refused_with
 
 
 def hotel(folder: Path) -> Path:
-    server = fork_server.small_upstream(UPSTREAMS / "hotel.py", str(folder / "hotel.log"))
+    server = fork_server.small_upstream(SERVER, str(folder / "hotel.log"))
     return configuration(folder, {"hotel": server})
 
 
 RESTARTED = "[note: hotel was restarted since its last call; its state may be gone]"
-LIST = "from servers.hotel import list_rooms\nlist_rooms()"
+LIST = "from servers.hotel import read\nread()"
 
 
 async def test_a_restart_between_two_calls_is_mentioned_once_by_the_program_that_next_uses_the_server(
@@ -89,22 +90,21 @@ async def test_a_restart_between_two_calls_is_mentioned_once_by_the_program_that
         after, later = await host.run(LIST), await host.run(LIST)
     assert "restarted" not in first.text + unrelated.text + later.text
     assert after.text.count(RESTARTED) == 1
-    assert "12 rooms" in after.text
-    assert (tmp_path / "hotel.log").read_text().splitlines().count("start") == 2
+    assert "the data" in after.text
 
 
 async def test_an_error_that_comes_as_a_normal_result_is_noted_once_and_teaches_no_type(tmp_path: Path) -> None:
     async with in_memory(hotel(tmp_path)) as host:
         texts = "[{'text': f'Database error: no such table: t{n}'} for n in range(3)]"
-        code = f"from servers.hotel import say\nlen(say.map({texts}))"
+        code = f"from servers.hotel import echo\nlen(echo.map({texts}))"
         noted = (await host.run(code)).text
         assert noted.count("[warning: ") == 1
-        assert "[warning: calls 1, 2, 3 did NOT succeed: hotel.say returned its error as a result: " in noted
+        assert "[warning: calls 1, 2, 3 did NOT succeed: hotel.echo returned its error as a result: " in noted
         assert """; test: str(result).startswith('Database error')]""" in noted
-        assert "type unknown until called" in (await host.call("read_tool", path="hotel.say")).text
+        assert "type unknown until called" in (await host.call("read_tool", path="hotel.echo")).text
 
         text = "A report on errors.\\n\\nError: is how messages begin."
-        plain = (await host.run(f"from servers.hotel import say\nsay(text='{text}')")).text
+        plain = (await host.run(f"from servers.hotel import echo\necho(text='{text}')")).text
         assert "Error: is how messages begin." in plain
         assert "[note" not in plain
-        assert "-> str" in (await host.call("read_tool", path="hotel.say")).text
+        assert "-> str" in (await host.call("read_tool", path="hotel.echo")).text

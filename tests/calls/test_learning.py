@@ -26,11 +26,12 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.features.learned_types.learning import Learning
-from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import SqliteObservedTypeStore
 from codemode_server.support.redaction import Redactor
 from tests.calls.gateways import gateway_of
+from tests.database import rows
 from tests.memory.journal import NoJournal
 from tests.memory.upstreams import MemoryUpstreams
 
@@ -94,11 +95,6 @@ def product(tmp_path: Path) -> Callable[..., Product]:
 Make = Callable[..., Product]
 
 
-def rows(folder: Path) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
-        return connection.execute("SELECT upstream, tool, observed FROM shapes").fetchall()
-
-
 class TestASuccessfulCall:
     async def test_that_asked_for_the_raw_result_teaches_nothing(self, product: Make) -> None:
         it = product()
@@ -158,6 +154,6 @@ class TestWhatWasLearned:
         it = product(is_learning=False)
         await it.call({"id": 1})
         await it.close()
-        assert rows(it.folder) == []
+        assert rows(it.folder, "SELECT * FROM shapes") == []
         assert it.tool().observed is None
         assert "-> Any:\n" in it.tool().stub.source, "it does not claim that there was no call"

@@ -5,8 +5,6 @@ The database is changed as anybody can who may write the file.
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +12,9 @@ import anyio.to_thread
 import pytest
 
 from codemode_server.cli import run
-from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
+from tests import database
 from tests.behaviour.product import configuration
 from tests.conformance.test_audit import SOMEBODY, X1, X2, ended, started
 from tests.tables import rows, tables
@@ -48,9 +46,8 @@ async def write_rows(folder: Path) -> str:
 
 
 def change(folder: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(folder / "state" / FILE_NAME)) as connection, connection:
-        for statement in statements:
-            connection.execute(statement)
+    for statement in statements:
+        database.change(folder / "state", statement)
 
 
 async def test_a_sound_audit_is_answered_with_its_rows_and_newest_digest(

@@ -26,9 +26,9 @@ from codemode_server.domain.approvals import ApprovalAnswer
 from codemode_server.domain.executions import INTERRUPTED, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.records.executions import stored_records
-from codemode_server.storage.database import FILE_NAME
 from tests import fork_server
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory, office
+from tests.database import change
 from tests.storage.test_upkeep import running_product
 from tests.web.pages import OTHER, PROGRAM, TRIAGE, Call, State
 
@@ -119,9 +119,8 @@ async def test_what_the_journal_has_deleted_is_shown_from_the_audit(
         return answers
 
     before = await shown()
-    with closing(sqlite3.connect(tmp_path / "state" / FILE_NAME)) as connection, connection:
-        connection.execute("DELETE FROM journal_calls")
-        connection.execute("DELETE FROM journal_executions")
+    for table in ("journal_calls", "journal_executions"):
+        change(tmp_path / "state", f"DELETE FROM {table}")
     after = await shown()
     assert without_times(after) == without_times(before)
     assert [call["status"] for call in after[1]["calls"]] == ["succeeded", "failed"], "control"

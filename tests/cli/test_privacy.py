@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from tests.behaviour.person import Person
 from tests.behaviour.product import configuration, in_memory
 from tests.behaviour.test_privacy_tokens import ORIGINAL, SHEET, TO_GITHUB, protected
+from tests.database import rows
 from tests.web.pages import OTHER, OWN, State
 
 from .pseudo_terminal import at_terminal, without_terminal
@@ -60,8 +60,7 @@ async def test_tokens_are_listed_without_values_shown_to_the_person_and_forgotte
         await anyio.to_thread.run_sync(at_terminal, program(path, "forget", "EMAIL_1"))
         assert "were forgotten or have expired" in (await host.run(SEND)).text
         assert [it["data"]["to"] for it in host.reached("update_record")] == [ORIGINAL]
-    with sqlite3.connect(tmp_path / "state" / "codemode.db") as database:
-        kinds = database.execute("SELECT kind, reason FROM audit WHERE kind LIKE 'privacy%' ORDER BY rowid").fetchall()
+    kinds = rows(tmp_path / "state", "SELECT kind, reason FROM audit WHERE kind LIKE 'privacy%' ORDER BY rowid")
     assert kinds == [("privacy_shown", "<EMAIL_1>"), ("privacy_forgotten", "<EMAIL_1>")]
 
 

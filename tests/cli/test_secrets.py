@@ -6,7 +6,6 @@ import io
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -19,6 +18,7 @@ from codemode_server.config.watching import changes
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
 
 from .pseudo_terminal import at_terminal
+from .test_commands import Run
 
 SECRET = "ghp_Z7kQ9xw41LmN0pR2"
 SERVERS = """
@@ -30,14 +30,7 @@ servers:
 """
 
 
-@dataclass(frozen=True)
-class Done:
-    code: int
-    stdout: str
-    stderr: str
-
-
-Command = Callable[..., Done]
+Command = Callable[..., Run]
 
 
 @pytest.fixture
@@ -48,12 +41,12 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.setenv("CODEMODE_CONFIG", str(tmp_path / "upstream.yaml"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
-    def call(line: str, stdin: bytes = b"") -> Done:
+    def call(line: str, stdin: bytes = b"") -> Run:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         code = run(["secrets", *shlex.split(line)])
         printed = capsys.readouterr()
         assert SECRET not in printed.out + printed.err
-        return Done(code, printed.out, printed.err)
+        return Run(code, printed.out, printed.err)
 
     return call
 
@@ -67,7 +60,7 @@ def test_a_value_on_stdin_is_stored_without_its_line_end(
     tmp_path: Path, command: Command, store: EncryptedFileStore
 ) -> None:
     done = command("set github", f"{SECRET}\n".encode())
-    assert done == Done(0, f"stored github in {store.where('github')}\nused by: docs, github\n", "")
+    assert done == Run(0, f"stored github in {store.where('github')}\nused by: docs, github\n", "")
     assert store.get("github") == SECRET
     assert load(tmp_path / "upstream.yaml", environ={}).settings.servers["docs"].headers == {
         "Authorization": f"Bearer {SECRET}"

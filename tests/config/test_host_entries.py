@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codemode_server.config import LoadedSettings
-    from codemode_server.config.settings import ServerSettings
     from tests.config.conftest import Folder
 TABLES = tables(__file__)
 
@@ -49,20 +48,12 @@ OFF = {"command": "x", "enabled": False}
 FILES = TABLES["files"]
 
 
-def essence(server: ServerSettings) -> dict[str, Any]:
-    """What differs from the defaults, without paths that depend on the folder."""
-    return server.model_dump(exclude_defaults=True, exclude={"cwd", "timeout"})
-
-
 @pytest.mark.parametrize("host", FILES)
 def test_a_file_of_another_host_is_read_by_its_content(folder: Folder, host: str) -> None:
     loaded, _ = imported(folder, FILES[host], "theirs", {"TOKEN": "secret-of-the-web"})
-    assert {name: essence(server) for name, server in loaded.settings.servers.items()} == {
-        "notes": NOTES,
-        "web": WEB,
-        "old": OLD,
-        "off": OFF,
-    }
+    servers = loaded.settings.servers.items()
+    read = {name: it.model_dump(exclude_defaults=True, exclude={"cwd", "timeout"}) for name, it in servers}
+    assert read == {"notes": NOTES, "web": WEB, "old": OLD, "off": OFF}
     assert loaded.settings.servers["notes"].timeout == 60
     assert loaded.invalid_servers == {}
     assert loaded.settings.permissions.rules == ()

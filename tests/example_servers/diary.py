@@ -3,6 +3,8 @@ call that was made twice."""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 import threading
 from pathlib import Path
@@ -22,6 +24,8 @@ def entries() -> list[str]:
 def append(text: str) -> int:
     with has_grown, path.open("a") as file:
         file.write(f"{text}\n")
+        file.flush()
+        os.fsync(file.fileno())  # so that it survives whatever is killed
         has_grown.notify_all()
     return len(entries())
 
@@ -54,6 +58,12 @@ def write_and_fail(text: str) -> int:
     """Writes an entry and fails."""
     append(text)
     raise ToolError("the diary is full")
+
+
+@server.tool()
+def record(run: int, number: int) -> int:
+    """Writes an entry of two numbers."""
+    return append(json.dumps([run, number]))
 
 
 @server.tool(annotations={"readOnlyHint": True})

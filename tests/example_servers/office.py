@@ -66,6 +66,19 @@ def slack(server: Server) -> None:
         return [{"text": "starting"}, {"text": "deployment complete" if before else "still deploying"}]
 
 
+def issues_of(repo: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "number": number,
+            "title": f"Issue {number} of {repo}",
+            "state": "open" if number % 2 else "closed",
+            "labels": ["bug", "ui"][: 1 + number % 2],
+            "created_at": f"2026-01-0{number}T00:00:00Z",
+        }
+        for number in range(1, 6)
+    ]
+
+
 def github(server: Server) -> None:
     @server.tool(description="Create an issue in a repository.")
     def create_issue(owner: str, repo: str, title: str, body: str = "") -> dict[str, Any]:
@@ -75,16 +88,7 @@ def github(server: Server) -> None:
     @server.tool(description="List the issues of a repository.")
     def list_issues(repo: str, state: str | None = None) -> list[dict[str, Any]]:
         noted("list_issues", repo=repo, state=state)
-        return [
-            {
-                "number": number,
-                "title": f"Issue {number} of {repo}",
-                "state": "open" if number % 2 else "closed",
-                "labels": ["bug", "ui"][: 1 + number % 2],
-                "created_at": f"2026-01-0{number}T00:00:00Z",
-            }
-            for number in range(1, 6)
-        ]
+        return issues_of(repo)
 
     @server.tool(description="Fail.")
     def boom() -> str:

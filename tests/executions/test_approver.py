@@ -25,6 +25,7 @@ from codemode_server.features.approvals.approver import PersonApprover
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
+from tests.waiting import until
 
 ASK = Ask("rule 1 of permissions.rules (ask: github)")
 YES = ApprovalAnswer(True, channel="test")
@@ -135,9 +136,7 @@ async def asking(store: Store, *channels: Any) -> AsyncIterator[Asking]:
 
 
 async def settled(it: Asking, count: int = 1) -> list[Allow | Deny | Recorded]:
-    with anyio.fail_after(5):
-        while len(it.decisions) < count:
-            await anyio.sleep(0.01)
+    await until(lambda: len(it.decisions) >= count, 5)
     return [it.decisions[number] for number in sorted(it.decisions)]
 
 

@@ -12,6 +12,7 @@ from codemode_server.domain.errors import LimitExceeded
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.scheduling import Turns
+from tests.waiting import until
 
 
 def owner(session: str, principal: str = "default") -> Owner:
@@ -106,9 +107,7 @@ async def test_a_program_that_waited_too_long_is_refused_and_leaves_the_queue() 
     programs = Programs(1, queue_seconds=0.05)
     async with anyio.create_task_group() as tasks:
         await started(programs, tasks, ONE, "a", "b")
-        with anyio.fail_after(5):
-            while programs.refused != ["b"]:
-                await anyio.sleep(0.01)
+        await until(lambda: programs.refused == ["b"], 5)
         await programs.end("a")
         await started(programs, tasks, THIRD, "c")
         assert programs.running == ["c"]

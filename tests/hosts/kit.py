@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -22,10 +21,10 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from codemode_server.storage.database import FILE_NAME
 from tests import fork_server
 from tests.answering import free_port
 from tests.behaviour.product import Host, configuration, office
+from tests.database import rows
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = (sys.executable, "-m", "codemode_server")
@@ -175,8 +174,7 @@ def reached(folder: Path) -> list[dict[str, Any]]:
 
 def recorded_sessions(folder: Path) -> dict[str, str]:
     """The session of each execution, in order."""
-    with closing(sqlite3.connect(folder / "state" / FILE_NAME)) as database:
-        return dict(database.execute("SELECT execution_id, session_id FROM journal_executions ORDER BY started_at"))
+    return dict(rows(folder / "state", "SELECT execution_id, session_id FROM journal_executions ORDER BY started_at"))
 
 
 @dataclass

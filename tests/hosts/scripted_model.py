@@ -46,7 +46,7 @@ class ScriptedModel:
         api = _api_of(path)
         if api is None:
             return "application/json", json.dumps({"totalTokens": 1, "input_tokens": 1, "data": [], "models": []})
-        tool = _offered(api, body)
+        tool = next((it["name"] for it in _tools(api, body) if it["name"].endswith(TOOL)), None)
         call = (tool, {"code": self.code}) if tool and not _results(api, body) else None
         events = _EVENTS[api](call)
         if api == "messages" and not body.get("stream"):
@@ -110,10 +110,6 @@ def _tools(api: str, body: Json) -> list[Json]:
                 tools += [{**one, "name": f"{tool['name']}/{one['name']}"} for one in inner] or [tool]
             return [{"name": "", "description": "", **tool} for tool in tools]
     return [{"description": "", **tool} for tool in body.get("tools", [])]
-
-
-def _offered(api: str, body: Json) -> str | None:
-    return next((tool["name"] for tool in _tools(api, body) if tool["name"].endswith(TOOL)), None)
 
 
 def _results(api: str, body: Json) -> list[Any]:

@@ -48,10 +48,6 @@ def connected(served: Served, folder: Path, mode: Mode, elicit: Any = None) -> A
     return http_host(served, folder, mode, callbacks={} if elicit is None else {"elicitation_callback": elicit})
 
 
-def create(title: str) -> str:
-    return f"from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title='{title}')['number']"
-
-
 def created(folder: Path) -> list[str]:
     """The titles that reached the upstream."""
     return [it["title"] for it in reached(folder) if it["tool"] == "create_issue"]
@@ -81,7 +77,9 @@ async def test_each_host_sees_its_own_question_and_no_answer_holds_for_the_other
             await one.settled()
 
             async def run(host: Host, title: str, then: anyio.Event) -> None:
-                answers[title] = await host.run(create(title))
+                code = "from servers.github import create_issue\n"
+                code += f"create_issue(owner='o', repo='r', title='{title}')['number']"
+                answers[title] = await host.run(code)
                 then.set()
 
             has_ended = anyio.Event()

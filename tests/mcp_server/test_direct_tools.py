@@ -6,9 +6,7 @@ Real upstreams, the product as it is, and a real client of both eras.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +18,8 @@ from mcp.types import ImageContent, TextContent
 from codemode_server.cli import run
 from codemode_server.config.settings import Settings
 from codemode_server.mcp_server.tools.registry import definitions
-from codemode_server.storage.database import FILE_NAME
 from tests.behaviour.product import PLAIN, Host, configuration, in_memory, in_memory_for_all, over_stdio
+from tests.database import rows
 from tests.fork_server import small_upstream
 
 FOUR = ["list_dir", "read_tool", "search_tools", "execute_code"]
@@ -200,8 +198,7 @@ class TestACall:
         path = configuration(tmp_path, clock(tmp_path, direct=["*"]))
         async with in_memory(path) as host:
             await host.call("clock__time_in", city="Bern")
-            with closing(sqlite3.connect(tmp_path / "state" / FILE_NAME)) as database:
-                (execution_id,) = database.execute("SELECT execution_id FROM journal_executions").fetchone()
+            [(execution_id,)] = rows(tmp_path / "state", "SELECT execution_id FROM journal_executions")
         assert await to_thread.run_sync(run, ["executions", "list", "--config", str(path)]) == 0
         (line,) = [line for line in capsys.readouterr().out.splitlines() if execution_id in line]
         assert "succeeded" in line

@@ -18,6 +18,7 @@ from codemode_server.mcp_server.auth.authenticator import Authenticator
 from codemode_server.mcp_server.server import McpServer
 from codemode_server.startup.serve import _HttpListener
 from codemode_server.support import http_connections
+from tests.waiting import until
 
 TOKEN = "t" * 43
 GET = f"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
@@ -43,9 +44,7 @@ async def serving(app: Any = sizes) -> AsyncIterator[Callable[[], Awaitable[Sock
         port = listener.getsockname()[1]
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
-            with anyio.fail_after(10):
-                while not server.started:
-                    await anyio.sleep(0.01)
+            await until(lambda: server.started, 10)
             try:
                 yield lambda: anyio.connect_tcp("127.0.0.1", port)
             finally:

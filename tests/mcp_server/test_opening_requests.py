@@ -71,10 +71,6 @@ def listen(number: Any, **wanted: Any) -> dict[str, Any]:
     return modern(number, "subscriptions/listen", notifications=wanted)
 
 
-def capable(**capabilities: Any) -> dict[str, Any]:
-    return initialize(capabilities=capabilities)
-
-
 def client(**changed: Any) -> dict[str, Any]:
     return initialize(clientInfo=CLIENT | changed)
 
@@ -110,7 +106,7 @@ LEGACY: dict[str, list[Line]] = {
     ],
     "metadata that is no object": [initialize(), request(2, "tools/list", _meta="x")],
     "a wrong progress token": [initialize(), request(2, "tools/list", _meta={"progressToken": 1.5})],
-    "every capability": [capable(**EVERY_CAPABILITY), LIST],
+    "every capability": [initialize(capabilities=EVERY_CAPABILITY), LIST],
     "an answer and a request in one": [initialize() | {"error": {"code": 1, "message": "x"}}, initialize(5), LIST],
     "an answer at first": [{"jsonrpc": "2.0", "id": 1, "result": {}}, initialize(4), LIST],
     "the newest protocol after an older one": [initialize(), modern(2, "tools/list"), modern(7, "server/discover")],

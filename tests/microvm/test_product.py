@@ -23,6 +23,7 @@ from codemode_server.config.live import Caller
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Identity, Principal, Session
 from tests.behaviour.product import Answer, configuration, office
+from tests.waiting import until
 
 pytestmark = [pytest.mark.microvm, pytest.mark.timeout(900)]
 
@@ -85,9 +86,7 @@ async def test_a_host_gets_its_answers_from_a_microvm_and_nothing_of_it_is_left(
         second = await run("open('/workspace/note.txt').read()")
         assert (second.value, second.content["isolation"]) == ("kept", "microvm")
         assert runs() > others
-    with anyio.fail_after(120):
-        while runs() - others:
-            await anyio.sleep(0.2)
+    await until(lambda: not runs() - others, 120)
     status = command(config, "status")
     for _ in range(5):
         if "connecting" in status.stdout:  # an emulated machine may need longer to connect than `status` waits

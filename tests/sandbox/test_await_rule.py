@@ -22,24 +22,14 @@ def use_of_first_call(code: str) -> Use:
     return CallUses(tree).use_of(calls[0])
 
 
-@pytest.mark.parametrize("code", rows(TABLES["value"]))
-def test_a_call_gives_its_value_in_plain_code_and_where_the_value_is_used(code: str) -> None:
-    assert use_of_first_call(code) is Use.VALUE
+USES = {"value": Use.VALUE, "awaited": Use.AWAITED, "either": Use.EITHER, "handed over": Use.HANDED_OVER}
+"""Where the value is used; where the program awaits it later; where the use is not to be seen; for a function that the
+text does not show, which decides when it is called."""
 
 
-@pytest.mark.parametrize("code", rows(TABLES["awaited"]))
-def test_a_call_stays_awaitable_where_the_program_awaits_it_later(code: str) -> None:
-    assert use_of_first_call(code) is Use.AWAITED
-
-
-@pytest.mark.parametrize("code", rows(TABLES["either"]))
-def test_a_call_whose_use_is_not_to_be_seen_gives_both(code: str) -> None:
-    assert use_of_first_call(code) is Use.EITHER
-
-
-@pytest.mark.parametrize("code", rows(TABLES["handed over"]))
-def test_a_function_that_the_text_does_not_show_decides_when_it_is_called(code: str) -> None:
-    assert use_of_first_call(code) is Use.HANDED_OVER
+@pytest.mark.parametrize(("use", "code"), [(use, code) for use in USES for code in TABLES[use]])
+def test_a_call_gives_what_its_place_asks_for(use: str, code: str) -> None:
+    assert use_of_first_call(code) is USES[use]
 
 
 @pytest.mark.parametrize("code", rows(TABLES["held"]))

@@ -21,6 +21,7 @@ import pytest
 from codemode_server.sandbox.contract import Ending, Outcome, Reply, SandboxBackend
 from codemode_server.sandbox.registry import SandboxSettings
 from tests.sandbox.lab import MICROVM, SLOWNESS, Lab, Tools
+from tests.waiting import until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), *MICROVM]
 ECHO = "from servers.github import echo\n"
@@ -77,9 +78,7 @@ def processes_of(name: str) -> list[int]:
 
 
 async def until_gone(name: str) -> None:
-    with anyio.fail_after(10 + 5 * SLOWNESS):
-        while processes_of(name):
-            await anyio.sleep(0.1)
+    await until(lambda: not processes_of(name), 10 + 5 * SLOWNESS)
 
 
 class Watched(Tools):

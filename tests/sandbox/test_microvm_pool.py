@@ -16,6 +16,7 @@ import pytest
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import pool as pool_module
 from codemode_server.sandbox.backends.microvm.pool import Pool
+from tests.waiting import until
 
 HERE, THERE = Path("/workspaces/here"), Path("/workspaces/there")
 IDLE_S, AGE_S = 900.0, 7_200.0
@@ -89,11 +90,6 @@ async def tended(lot: Lot, size: int = 1) -> AsyncIterator[Pool]:
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(pool_module, "_RETRY_SECONDS", 0.02)
-
-
-async def until(is_so: Any) -> None:
-    while not is_so():
-        await anyio.sleep(0.005)
 
 
 async def test_a_session_gets_its_own_machine_again_and_no_other_session_does(lot: Lot) -> None:

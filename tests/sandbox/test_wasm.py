@@ -24,6 +24,7 @@ from codemode_server.sandbox.backends.wasm import build, component
 from codemode_server.sandbox.contract import Ending, Limits, Program, Reply, SandboxBackend
 from tests.processes import all_gone, is_gone
 from tests.sandbox.lab import RAW, Lab, Tools, pids_of, workers
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="owners and signals are as on posix")]
 
@@ -262,7 +263,5 @@ async def test_workers_are_kept_for_some_seconds_after_two_programs_at_once(
         assert kept[1] == kept[0], "used again"
         monkeypatch.setattr(backend_module, "RECENT_SECONDS", 0.0)
         backend._has_surplus.set()
-        with anyio.fail_after(30):
-            while len(pids_of(backend)) > 1:
-                await anyio.sleep(0.05)
+        await until(lambda: len(pids_of(backend)) <= 1, 30)
         tending.cancel_scope.cancel()

@@ -17,6 +17,7 @@ from codemode_server.sandbox.contract import Ending, SandboxBackend
 from tests.attacks.kit import workers
 from tests.sandbox.lab import Lab
 from tests.tables import rows, tables
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 TABLES = tables(__file__)
@@ -48,9 +49,7 @@ async def test_the_workers_open_files_are_its_code_and_the_programs_folders(
         program = "import os, time\nopen('/workspace/begun', 'w').close()\nwhile not os.path.exists('/workspace/end'): time.sleep(0.02)"
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lab.value, program)
-            with anyio.fail_after(20):
-                while not (workspace / "begun").exists():
-                    await anyio.sleep(0.02)
+            await until(lambda: (workspace / "begun").exists(), 20)
             looks = [files for _ in range(5) for files in map(open_files, workers()) if str(workspace) in files]
             (workspace / "end").touch()
     # The program's own look for `end` opens a folder for a moment.

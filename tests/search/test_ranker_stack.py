@@ -6,7 +6,7 @@ The encoders are stand-ins that a test can hold up and break; index, vectors, ra
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
@@ -19,6 +19,7 @@ from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.vector_ranker import VectorRanker
 from codemode_server.search.vectors import EncoderBusy
 from tests.search.encoders import WAIT_SECONDS, Gated, tools
+from tests.waiting import until
 
 FILES = tools(files=["read_file", "write_file", "reads_folder"])
 WEATHER = tools(files=["read_file", "write_file", "reads_folder"], weather=["forecast"])
@@ -33,12 +34,6 @@ async def kept(levels: RankerStack) -> AsyncIterator[None]:
             yield
         finally:
             tasks.cancel_scope.cancel()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    with anyio.fail_after(WAIT_SECONDS):
-        while not is_so():
-            await anyio.sleep(0.005)
 
 
 def level(levels: RankerStack) -> str:

@@ -27,7 +27,8 @@ from codemode_server.search.vector_ranker import diagnose, vector_rankers
 from codemode_server.storage.vector_store import SqliteVectorCache
 from tests.processes import all_gone, is_gone
 from tests.search.encoders import WAIT_SECONDS, needs_light_packages, tools
-from tests.search.test_ranker_stack import kept, level, until
+from tests.search.test_ranker_stack import kept, level
+from tests.waiting import until
 
 needs_light_packages()
 pytestmark = pytest.mark.slow

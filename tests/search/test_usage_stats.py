@@ -6,9 +6,7 @@ Real catalogs, a real index, real SQLite; the clock is the test's.
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,9 +22,10 @@ from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import rank
 from codemode_server.search.usage_stats import MAX_BOOSTED, UsageStats
 from codemode_server.search.usage_store import HALF_LIFE_SECONDS, ToolName
-from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import SqliteUsageStore
+from tests.database import change, rows
 
 
 @dataclass
@@ -37,12 +36,9 @@ class Clock:
         return self.seconds
 
 
-def store_in(folder: Path) -> SqliteUsageStore:
-    return SqliteUsageStore(Database(folder), DatabaseThread(folder))
-
-
 def usage_in(folder: Path, clock: Clock | None = None) -> UsageStats:
-    return UsageStats(store_in(folder), now=clock or Clock())
+    store = SqliteUsageStore(Database(folder), DatabaseThread(folder))
+    return UsageStats(store, now=clock or Clock())
 
 
 def index_of(**servers: Sequence[tuple[str, str]]) -> tuple[Catalog, LexicalIndex]:
@@ -66,11 +62,8 @@ def strength(usage: UsageStats, server: str, tool: str) -> float:
     boost = usage.usage_boost(INDEX)
     if boost is None:
         return 0.0
-    return float(boost[[(thing.server, thing.name) for thing in tools_of(INDEX)].index((server, tool))])
-
-
-def tools_of(index: LexicalIndex) -> list[Tool]:
-    return [thing for thing in index.things if isinstance(thing, Tool)]
+    tools = [(it.server, it.name) for it in INDEX.things if isinstance(it, Tool)]
+    return float(boost[tools.index((server, tool))])
 
 
 def use(usage: UsageStats, *names: str, times: int = 1) -> None:
@@ -140,18 +133,15 @@ class TestWhatCounts:
 class TestKeeping:
     async def test_what_could_not_be_written_is_written_later(self, tmp_path: Path) -> None:
         usage = usage_in(tmp_path)
-        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
-            connection.execute("ALTER TABLE habits RENAME TO elsewhere")
+        change(tmp_path, "ALTER TABLE habits RENAME TO elsewhere")
         use(usage, "alpha.list_issues")
         assert not await usage.save()
         assert strength(usage, "alpha", "list_issues") > 0, "known meanwhile"
-        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
-            connection.execute("ALTER TABLE elsewhere RENAME TO habits")
+        change(tmp_path, "ALTER TABLE elsewhere RENAME TO habits")
         use(usage, "alpha.list_issues")
         assert await usage.save()
         assert strength(usage_in(tmp_path), "alpha", "list_issues") == strength(usage, "alpha", "list_issues")
-        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
-            assert connection.execute("SELECT uses FROM habits").fetchall() == [(2.0,)]
+        assert rows(tmp_path, "SELECT uses FROM habits") == [(2.0,)]
 
     async def test_turned_off_nothing_is_remembered_and_what_was_is_forgotten(self, tmp_path: Path) -> None:
         on = usage_in(tmp_path)

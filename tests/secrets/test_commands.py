@@ -24,10 +24,6 @@ SECRET = "ghp_Z7kQ9xw41LmN0pR2"
 Run = Callable[..., Awaitable[str]]
 
 
-def python(code: str) -> str:
-    return f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     async def run(command: str, *, seconds: float = 20.0) -> str:
@@ -83,7 +79,8 @@ async def test_what_is_wrong_is_said_with_the_program_alone(run: Run, command: s
 
 
 async def test_a_secret_that_is_printed_to_both_outputs_is_not_in_the_message(run: Run) -> None:
-    said = await failure(run, python(f"import sys; print('{SECRET}'); sys.exit('no access with {SECRET}')"))
+    code = f"import sys; print('{SECRET}'); sys.exit('no access with {SECRET}')"
+    said = await failure(run, f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}")
     assert said.endswith("ended with code 1: no access with ***")
 
 

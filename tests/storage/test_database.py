@@ -7,22 +7,13 @@ Real products and real processes; what is read here is read as a person would, w
 from __future__ import annotations
 
 import os
-import sqlite3
 import stat
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.schema import VERSION
 from tests.behaviour.product import configuration, office, over_stdio
+from tests.database import rows
 from tests.storage.at_once import STARTS, run_at_once
-
-
-def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
-        return connection.execute(query).fetchall()
-
 
 OPENS = f"""
 import sys

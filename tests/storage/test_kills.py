@@ -11,13 +11,12 @@ import json
 import multiprocessing
 import os
 import signal
-import sqlite3
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -34,11 +33,11 @@ from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.startup.serve import serve
-from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_history import SqliteHistory
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import UPSTREAMS, Host, configuration
+from tests.database import rows
 
 pytestmark = [
     pytest.mark.slow,
@@ -55,7 +54,7 @@ LOCAL = Principal(PrincipalId("default"))
 PROGRAM = """
 import asyncio
 from codemode import ToolError
-from servers.recorder import record
+from servers.diary import record
 run, unknown = {run}, []
 
 async def some(first):
@@ -155,8 +154,8 @@ async def test_after_kills_all_that_arrived_is_recorded_and_a_resumed_program_ma
     tmp_path: Path,
 ) -> None:
     log, state = tmp_path / "received", tmp_path / "state"
-    recorder = {"command": sys.executable, "args": [str(UPSTREAMS / "recorder.py"), str(log)]}
-    path = configuration(tmp_path, {"recorder": recorder}, approvals={"unknown": "fail"})
+    diary = {"command": sys.executable, "args": [str(UPSTREAMS / "diary.py"), str(log)]}
+    path = configuration(tmp_path, {"diary": diary}, approvals={"unknown": "fail"})
     PROCESSES.set_forkserver_preload(["codemode_server.app", "codemode_server.mcp_server.server", __name__])
     with ThreadPoolExecutor(AT_ONCE) as threads:
         started = set().union(*threads.map(lambda run: killed(path, log, run), range(KILLS)))
@@ -166,7 +165,7 @@ async def test_after_kills_all_that_arrived_is_recorded_and_a_resumed_program_ma
         host = Host(client, tmp_path)
         await host.settled()  # the next product records what became of the others
         await host.until(lambda: not any(start_time(pid) == at for pid, at in started))
-        await host.until(lambda: unsettled(state) == 0)
+        await host.until(lambda: not rows(state, "SELECT 1 FROM journal_executions WHERE ended_at IS NULL"))
         names = await SqliteHistory(app.stores.database).names(LOCAL, 0.0, None)
         executions = [it for name in names if (it := await app.stores.journal.execution(LOCAL, name))]
         unknown = await check_records(executions, app.stores.journal, app.stores.audit, before)
@@ -190,8 +189,7 @@ async def test_after_kills_all_that_arrived_is_recorded_and_a_resumed_program_ma
     assert len(reported) >= KILLS * 3 // 5, "control: the programs had begun"
     assert before.total() < arrived.total(), "control: there was something left to do"
     assert len(in_flight) >= KILLS // 4, "control: calls were in flight"
-    with closing(sqlite3.connect(state / FILE_NAME)) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert rows(state, "PRAGMA integrity_check") == [("ok",)]
 
 
 async def check_records(
@@ -219,9 +217,3 @@ def runs_of(executions: list[ExecutionRecord]) -> dict[str, int]:
     """The number of the run that each execution is of."""
     programs = {PROGRAM.format(run=run): run for run in range(KILLS)}
     return {it.execution_id: programs[it.code or ""] for it in executions}
-
-
-def unsettled(state: Path) -> int:
-    with closing(sqlite3.connect(state / FILE_NAME)) as connection:
-        (count,) = connection.execute("SELECT COUNT(*) FROM journal_executions WHERE ended_at IS NULL").fetchone()
-    return int(count)

@@ -27,16 +27,12 @@ from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import KEY_NAME, JournalCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit, delete_audit_rows
 from codemode_server.storage.sqlite_journal import SqliteJournal
+from tests.database import change
 
 LOCAL = Principal(PrincipalId("default"))
 X1 = ExecutionId("x1")
 DAY = 86_400.0
 SEED = bytes(range(65, 97))
-
-
-def change(folder: Path, statement: str, *values: object) -> None:
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
-        connection.execute(statement, values)
 
 
 def execution(name: str = X1, code: str = "the program") -> ExecutionRecord:

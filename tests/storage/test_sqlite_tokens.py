@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -20,6 +19,7 @@ from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.server_texts import KEY_NAME, TokenCipher
+from tests.database import change, rows
 
 ALICE, BOB = PrincipalId("alice"), PrincipalId("bob")
 ANN = PersonalValue("email", "ann@example.org", "Ann@Example.org")
@@ -51,10 +51,9 @@ def upkeep(folder: Path) -> None:
         Upkeep(folder, ownership, Retention(0, 0), deletions=provided("delete_old_rows")).pass_once()
 
 
-def rows(folder: Path) -> list[tuple[str, int]]:
+def labelled(folder: Path) -> list[tuple[str, int]]:
     """Label and number of each token that has a row."""
-    with closing(sqlite3.connect(folder / "codemode.db")) as database:
-        return database.execute("SELECT label, number FROM privacy_tokens ORDER BY principal, label, number").fetchall()
+    return rows(folder, "SELECT label, number FROM privacy_tokens ORDER BY principal, label, number")
 
 
 def all_bytes(folder: Path) -> bytes:
@@ -99,9 +98,9 @@ async def test_rows_of_forgotten_tokens_are_deleted_and_no_number_is_given_again
     await store.tokens_for(BOB, numbered(0, 1), "crm")
     await store.forget(ALICE, [*(f"<EMAIL_{number}>" for number in (1, *range(3, 21))), "<PHONE_1>"])
     upkeep(tmp_path)
-    numbers = [number for label, number in rows(tmp_path) if label == "EMAIL"]
+    numbers = [number for label, number in labelled(tmp_path) if label == "EMAIL"]
     assert numbers == [2, 19, 20, 1], "that which stands for something, the latest three changes, and Bob's"
-    assert ("PHONE", 1) in rows(tmp_path), "the highest number"
+    assert ("PHONE", 1) in labelled(tmp_path), "the highest number"
     assert await store.tokens_for(ALICE, [ANN, PersonalValue("phone", "+4", "+4")]) == ["<EMAIL_21>", "<PHONE_2>"]
     found = await store.find(ALICE, ["<EMAIL_2>", "<EMAIL_19>", "<EMAIL_99>"])
     assert [(it.token, it.original) for it in found] == [("<EMAIL_2>", "p1@x.org"), ("<EMAIL_19>", None)]
@@ -164,8 +163,7 @@ async def test_nothing_readable_is_on_disk_and_without_the_key_tokens_stand_for_
 async def test_a_value_that_was_moved_to_another_row_is_not_believed(opened: Open, tmp_path: Path) -> None:
     """Who can write the file and has no key can't make one token stand for the value of another."""
     await opened().tokens_for(ALICE, [ANN, BEN])
-    with closing(sqlite3.connect(tmp_path / "codemode.db")) as database, database:
-        (value,) = database.execute("SELECT value FROM privacy_tokens WHERE number = 1").fetchone()
-        database.execute("UPDATE privacy_tokens SET value = ? WHERE number = 2", (value,))
+    [(value,)] = rows(tmp_path, "SELECT value FROM privacy_tokens WHERE number = 1")
+    change(tmp_path, "UPDATE privacy_tokens SET value = ? WHERE number = 2", value)
     found = {it.token: it.original for it in await opened().find(ALICE, ["<EMAIL_1>", "<EMAIL_2>"])}
     assert found == {"<EMAIL_1>": "Ann@Example.org", "<EMAIL_2>": None}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -17,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,21 +23,12 @@ from codemode_server.domain.executions import INTERRUPTED
 from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.interrupted import Ownership
+from tests.database import change, rows
 from tests.storage.journal_rows import add_call, begin_execution, end_execution
 
 ROOT = Path(__file__).parents[2]
 DAY = 86_400.0
 UNBOUNDED = Retention(0, 0)
-
-
-def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
-        return connection.execute(query).fetchall()
-
-
-def change(folder: Path, statement: str, *values: object) -> None:
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
-        connection.execute(statement, values)
 
 
 def names(folder: Path) -> list[str]:

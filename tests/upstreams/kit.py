@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import anyio
-
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import LimitSettings, ServerSettings, Settings
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
@@ -20,6 +18,7 @@ from codemode_server.upstreams.connection_deps import Timings
 from codemode_server.upstreams.messages import MAX_MESSAGE_BYTES
 from codemode_server.upstreams.pool import UpstreamPool
 from tests import fork_server
+from tests.waiting import until
 
 SERVERS = Path(__file__).parent / "servers"
 QUICK = Timings(
@@ -89,9 +88,7 @@ class Kit:
         return next(listing for listing in pool.listings() if listing.name == name)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        with anyio.fail_after(PATIENCE_S):
-            while not is_so():
-                await anyio.sleep(0.01)
+        await until(is_so, PATIENCE_S)
 
     def is_ready(self, pool: UpstreamPool, name: str) -> bool:
         return self.listing(pool, name).state is UpstreamState.READY

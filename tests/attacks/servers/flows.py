@@ -1,12 +1,13 @@
 """An upstream through which data flows, by hand: `flows.py LOG`. Standard library only, so quick to start.
 
-LOG gets a JSON line for each call of `post`. `hold` answers once the file that it names exists,
-`touch` makes one.
+LOG gets a JSON line for each call of `post`. `hold` answers once the file that it names exists, `touch` makes one. The
+server ends after `leave`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -15,7 +16,7 @@ from typing import Any
 
 LOG = Path(sys.argv[1])
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
-TOOLS = ["read", "fail", "echo", "hold", "touch", "post"]
+TOOLS = ["read", "fail", "echo", "hold", "touch", "post", "leave"]
 WRITING = threading.Lock()
 
 
@@ -38,6 +39,8 @@ def call(request: dict[str, Any]) -> None:
             log.write(json.dumps(text) + "\n")
     answer = {"read": "the data", "fail": "the data", "echo": text}.get(name, "done")
     say({"id": request["id"], "result": {"content": [{"type": "text", "text": answer}], "isError": name == "fail"}})
+    if name == "leave":
+        os._exit(0)
 
 
 RESULTS: dict[str, dict[str, Any]] = {

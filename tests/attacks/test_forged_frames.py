@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from tests.attacks.kit import RAW, arrived, hostile, is_well, recorded
-from tests.behaviour.product import Host, archive, asked_of, configuration, in_memory, in_memory_for_all
+from tests.behaviour.product import Host, asked_of, configuration, in_memory, in_memory_for_all, library
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -28,7 +28,7 @@ def servers(folder: Path) -> dict[str, Any]:
         **hostile(folder, "plain", name="main"),
         **hostile(folder, "plain", name="other", tools={"exclude": ["hidden_act"]}),
         **hostile(folder, "plain", name="off", enabled=False),
-        **archive(folder),
+        **library(folder, "archive"),
     }
 
 

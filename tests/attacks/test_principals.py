@@ -34,7 +34,7 @@ from tests.hosts.kit import HttpHost, Mode, Served, forked_product, http_host, s
 
 pytestmark = pytest.mark.slow
 
-SERVERS = Path(__file__).parent / "servers"
+KEYED = Path(__file__).parents[1] / "auth" / "keyed_server.py"
 PERMISSIONS = {
     "rules": [
         {"deny": "github/boom", "principals": ["bob"]},
@@ -292,7 +292,7 @@ class TestUpstreams:
     WHO = "from servers.named import whoami\nwhoami()"
 
     async def test_each_principal_uses_a_server_with_its_own_sign_in(self, tmp_path: Path) -> None:
-        with served(SERVERS / "named.py") as url, product(tmp_path, {"named": {"url": url}}) as it:
+        with served(KEYED) as url, product(tmp_path, {"named": {"url": url}}) as it:
             for name in ("default", "alice", "bob+test@example.com"):
                 sign_in(tmp_path, name, url)
             for name in ("alice", "bob+test@example.com", "alice"):

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import fork_server
 from tests.behaviour.product import asked_of, configuration, in_memory, library
 
 pytestmark = pytest.mark.slow
-
-VAULT = Path(__file__).parent / "servers" / "vault.py"
 
 
 async def test_what_is_neither_listed_nor_linked_is_never_asked_for(tmp_path: Path) -> None:
@@ -60,7 +57,7 @@ OTHERS = {
 async def test_a_refused_resource_is_not_read_by_a_link_or_another_template_and_others_are(
     tmp_path: Path, answer: str
 ) -> None:
-    vault = {"vault": fork_server.upstream(str(VAULT), str(tmp_path / "vault.log"))}
+    vault = library(tmp_path, "vault")
     restricted = [{answer: "vault/resources/secret"}, {answer: "vault/resources/private"}]
     allowed = [{"allow": f"vault/resources/{name}"} for name in ("any", "data", "doc://open/*")]
     rules = {"rules": [*restricted, *allowed]}
@@ -79,7 +76,11 @@ SPELLINGS = [
     "secret/7/",
     "secret;a=b/7",
     "secret/7?",
+    "secret/7?x=a/b",
     "secret/7#x",
+    "secret\\7",
+    "/secret//7",
+    "x/%2e%2E/secret/7",
     "x/../secret/7",
     "secret\u200b/7",
     "\uff53ecret/7",
@@ -99,7 +100,7 @@ async def test_once_a_resource_is_refused_no_other_spelling_is_read_unless_a_rul
     tmp_path: Path, answer: str, others: list[dict[str, str]]
 ) -> None:
     """The server may take any of them for the same. A rule for the whole server allows its tools."""
-    vault = {"vault": fork_server.upstream(str(VAULT), str(tmp_path / "vault.log"))}
+    vault = library(tmp_path, "vault")
     named = {"allow": "vault/resources/doc://open/*"}
     rules = {"rules": [{answer: "vault/resources/secret"}, named, *others]}
     reads = [f'resources.read("any", path={path!r})' for path in [*SPELLINGS, "open/1"]]

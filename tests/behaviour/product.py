@@ -257,15 +257,12 @@ async def over_stdio(
         yield host
 
 
-def library(folder: Path, **settings: Any) -> dict[str, Any]:
-    return {"library": fork_server.upstream(str(UPSTREAMS / "library.py"), str(folder / "library.log")) | settings}
-
-
-def archive(folder: Path, **settings: Any) -> dict[str, Any]:
-    return {"archive": fork_server.upstream(str(UPSTREAMS / "archive.py"), str(folder / "archive.log")) | settings}
+def library(folder: Path, name: str = "library", **settings: Any) -> dict[str, Any]:
+    """`library`, or with another `name` one of the others in `library.py`."""
+    return {name: fork_server.upstream(str(UPSTREAMS / "library.py"), name, str(folder / f"{name}.log")) | settings}
 
 
 def asked_of(name: str, folder: Path) -> list[str]:
-    """What `library` or `archive` in this folder was asked for."""
+    """What one of these in this folder was asked for."""
     log = folder / f"{name}.log"
     return log.read_text().splitlines() if log.exists() else []

@@ -45,12 +45,6 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host
         yield opened
 
 
-@pytest.fixture
-def host(shared: Host) -> Host:
-    shared.forget_calls()
-    return shared
-
-
 async def test_a_program_that_fails_says_where_and_which_calls_had_happened(host: Host) -> None:
     answer = await host.run(
         "from servers.github import create_issue, boom\n"

@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -74,11 +72,6 @@ async def host(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host]:
         yield opened
 
 
-def taken(folder: Path, server: str) -> Any:
-    """What this server received last."""
-    return json.loads((folder / f"{server}.log").read_text().splitlines()[-1])
-
-
 @pytest.mark.parametrize(("column", "value"), [("full_name", "Sinead O'Neil"), ("password", "x'),('Mallory")])
 async def test_a_value_in_sql_is_stored_as_it_is_and_adds_no_row(host: Host, column: str, value: str) -> None:
     """A statement with tokens does what it would do with the values, whatever is written in them."""
@@ -91,7 +84,8 @@ async def test_a_tool_receives_the_letters_and_digits_that_the_honest_server_gav
     """A hostile protected server gives other spellings of the same values first, such as another domain."""
     await host.run("import servers.hostile\nservers.hostile.get()")
     await host.run(TAKEN)
-    assert taken(host.folder, "mail") == {"email": "ann@faß.de", "full_name": "Anna Groß", "phone": "+49 30 901820"}
+    *_, taken = (host.folder / "mail.log").read_text().splitlines()
+    assert json.loads(taken) == {"email": "ann@faß.de", "full_name": "Anna Groß", "phone": "+49 30 901820"}
 
 
 async def test_the_answer_of_a_tool_has_the_tokens_that_it_was_sent_and_nothing_else(host: Host) -> None:

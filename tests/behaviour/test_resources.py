@@ -11,7 +11,7 @@ import pytest
 
 from tests import fork_server
 from tests.attacks.kit import recorded
-from tests.behaviour.product import archive, asked_of, configuration, in_memory, library
+from tests.behaviour.product import asked_of, configuration, in_memory, library
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,7 @@ said, first, *others = find_letters(count=3)
 text = first.fetch().text
 [said, first.name, text, [it.is_link for it in others]]
 """
-    async with in_memory(configuration(tmp_path, archive(tmp_path, protocol=protocol))) as host:
+    async with in_memory(configuration(tmp_path, library(tmp_path, "archive", protocol=protocol))) as host:
         answer = await host.run(code)
     assert answer.value == ["3 letters", "letter-1.txt", "Letter 1: all is well.", [True, True]]
     assert [(call["tool"], call["status"]) for call in answer.content["calls"]] == [

@@ -151,12 +151,6 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host
         yield opened
 
 
-@pytest.fixture
-def host(shared: Host) -> Host:
-    shared.forget_calls()
-    return shared
-
-
 async def test_each_level_of_detail_has_what_the_document_says(host: Host) -> None:
     program = f"{LEVEL_1}first = tools\n{LEVEL_2}second = tools[0]\n{LEVEL_3}[first, second, tool]"
     first, second, third = (await host.run(program)).value

@@ -181,12 +181,6 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host
         yield opened
 
 
-@pytest.fixture
-def host(shared: Host) -> Host:
-    shared.forget_calls()
-    return shared
-
-
 async def test_a_document_becomes_an_issue_without_passing_the_model(host: Host) -> None:
     answer = await host.run(ISSUE_FROM_DOCUMENT)
     assert answer.content["stdout"] == "Created issue #1\n"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.observed import shape_of
-from codemode_server.catalog.shapes import Shape, from_json, merge, settled, to_json
+from codemode_server.catalog.shapes import from_json, merge, settled, to_json
 
 FIELDS = ("id", "title", "user", "labels", "created_at", "@type", "Order ID", "+1")
 MARK = "v4lue"
@@ -43,10 +43,6 @@ class Chance:
 
     def shuffled(self, items: list[Any]) -> list[Any]:
         return self._random.sample(items, len(items))
-
-
-def all_of(*values: Any) -> Shape:
-    return reduce(merge, map(shape_of, values))
 
 
 class TestAShape:
@@ -93,7 +89,7 @@ class TestKeysThatAreData:
 
     def test_that_look_like_fields_are_found_out_by_varying_from_one_dict_to_the_next(self) -> None:
         calls = [{"AAPL": 1.0}, {"MSFT": 2.0}, {"GOOG": 3.0, "AMZN": 1}, {"NVDA": 1.0}]
-        shape = settled(all_of(*calls))
+        shape = settled(reduce(merge, map(shape_of, calls)))
         assert (shape.is_map, shape.keys) == (True, {})
 
     def test_headings_of_a_table_are_fields_where_every_row_has_them(self) -> None:

@@ -34,7 +34,8 @@ async def test_over_http_each_client_keeps_a_session_of_its_own(tmp_path: Path) 
         assert len({a, b, later}) == 3
         # Who knows what the transport issued is let in, so no record says it.
         (of_ada,), (of_bob,) = ada.issued, bob.issued
-        files = await anyio.to_thread.run_sync(written, tmp_path)
+        stored = (path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())  # noqa: ASYNC240 - a test
+        files = await anyio.to_thread.run_sync(b"".join, stored)
         assert a.encode() in files
         assert of_ada.encode() not in files
         assert of_bob.encode() not in files
@@ -80,11 +81,6 @@ async def test_over_http_a_session_that_was_not_issued_is_refused(tmp_path: Path
             assert post(served, "tools/call", PROGRAM, issued, "1" * 32) == 200
             assert set(recorded_sessions(tmp_path).values()) == {first}
         assert post(served, "tools/call", PROGRAM, issued) == 404, "it has ended with its host"
-
-
-def written(folder: Path) -> bytes:
-    """All files below a folder."""
-    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
 def post(served: Served, method: str, params: dict[str, Any], *sessions: str) -> int:

@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-from codemode_server.sandbox.backends.wasm import build, component
 from scripts.npm import Unavailable
 from scripts.real_servers import commands
+from tests.hosts.conftest import _sandbox_is_compiled  # noqa: F401 - a fixture
 
 
 @pytest.fixture(scope="session")
@@ -21,11 +21,3 @@ def real_servers() -> None:
         if os.environ.get("CI") == "true" and shutil.which("npm"):
             pytest.fail(str(reason))
         pytest.skip(str(reason))
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _sandbox_is_compiled() -> None:
-    """Once for this machine, so that no test takes the minute which that may take."""
-    if not build.is_current():
-        build.build_component()
-    component.native_code(component.checked_component(), component.cache_folder(), print)

@@ -6,7 +6,7 @@ The encoders are stand-ins that a test can hold up and break; index, vectors, ra
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -15,6 +15,7 @@ import pytest
 
 from codemode_server.domain.errors import EncoderFailed, EncoderMissing
 from codemode_server.domain.tools import Effect
+from codemode_server.search.documents import Collection
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.vector_ranker import VectorRanker
 from codemode_server.search.vectors import EncoderBusy
@@ -48,6 +49,16 @@ def two_levels(pauses: tuple[float, ...] = (0.0, 0.0)) -> tuple[RankerStack, Gat
     return levels, static, semantic
 
 
+@asynccontextmanager
+async def at_the_top(things: Sequence[Collection]) -> AsyncIterator[tuple[RankerStack, Gated]]:
+    """The levels, once the highest answers, and its encoder."""
+    levels, _, semantic = two_levels()
+    levels.index(things)
+    async with kept(levels):
+        await until(lambda: level(levels) == "semantic")
+        yield levels, semantic
+
+
 def names(levels: RankerStack, query: str, **narrowed: object) -> list[str]:
     return [scored.thing.name for scored in levels.rank(query, 10, **narrowed).found]  # type: ignore[arg-type]
 
@@ -69,10 +80,7 @@ class TestTheLevelThatAnswers:
             assert (ranking.level, ranking.found[0].thing.name) == ("semantic", "read_file")
 
     async def test_is_the_one_below_while_vectors_of_some_tools_are_missing(self) -> None:
-        levels, _, semantic = two_levels()
-        levels.index(FILES)
-        async with kept(levels):
-            await until(lambda: level(levels) == "semantic")
+        async with at_the_top(FILES) as (levels, semantic):
             semantic.may_encode.clear()
             levels.index(WEATHER)
             await until(lambda: level(levels) == "static")
@@ -84,10 +92,7 @@ class TestTheLevelThatAnswers:
 
 class TestAChange:
     async def test_of_one_server_asks_the_encoder_for_that_server_only(self) -> None:
-        levels, _, semantic = two_levels()
-        levels.index(FILES)
-        async with kept(levels):
-            await until(lambda: level(levels) == "semantic")
+        async with at_the_top(FILES) as (levels, semantic):
             assert any("read file" in text for text in semantic.documents_asked)
             semantic.documents_asked.clear()
             levels.index(WEATHER)
@@ -96,10 +101,7 @@ class TestAChange:
             assert not any("read file" in text for text in semantic.documents_asked)
 
     async def test_that_takes_a_server_away_leaves_the_level_as_it_is_without_a_moment_below(self) -> None:
-        levels, _, semantic = two_levels()
-        levels.index(WEATHER)
-        async with kept(levels):
-            await until(lambda: level(levels) == "semantic")
+        async with at_the_top(WEATHER) as (levels, semantic):
             semantic.may_encode.clear()
             levels.index(FILES)
             ranking = levels.rank("forecast", 3)
@@ -111,10 +113,7 @@ class TestAFailure:
     async def test_during_a_search_is_answered_by_the_level_below_and_mended_in_the_background(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        levels, _, semantic = two_levels()
-        levels.index(FILES)
-        async with kept(levels):
-            await until(lambda: level(levels) == "semantic")
+        async with at_the_top(FILES) as (levels, semantic):
             asked = len(semantic.documents_asked)
             semantic.may_load.clear()
             semantic.query_fails = EncoderFailed("its process was killed", may_retry=True)

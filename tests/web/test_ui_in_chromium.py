@@ -82,11 +82,6 @@ async def in_browser(folder: Path, **sections: Any) -> AsyncIterator[tuple[Chrom
             await do(browsing.__exit__, None, None, None)
 
 
-async def complaints(browser: Chromium) -> list[str]:
-    """Violations of the page's policy and errors of scripts."""
-    return [it for it in await do(browser.console) if "favicon" not in it]
-
-
 async def focus(browser: Chromium, script: str) -> None:
     """Press Tab until the focused element `it` is the one that a script means."""
     await do(browser.run, "document.querySelector('main').focus()")
@@ -120,7 +115,7 @@ async def test_every_page_opens_without_a_violation_of_its_policy(tmp_path: Path
             await do(browser.until, "body", "codemode-server")
             is_styled = "getComputedStyle(document.querySelector('header')).display"
             assert await do(browser.run, f"return {is_styled}") == "flex", path
-        assert await complaints(browser) == []
+        assert [it for it in await do(browser.console) if "favicon" not in it] == []
 
 
 async def test_the_page_that_the_command_gives_to_a_browser_leads_in(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.storage.database import Database
 from tests import fork_server
 from tests.attacks.kit import arrived, hostile, is_well
 from tests.behaviour.product import configuration, in_memory
@@ -87,9 +89,11 @@ async def test_a_full_disk_stops_calls_not_the_product_and_freed_it_goes_on(tmp_
             assert answer is not None
             assert answer.content["status"] != "succeeded"
             assert "internal error" not in answer.text
-            assert "disk" in answer.text
+            assert "disk is full. Free some disk space; `codemode-server workspace clean`" in answer.text
             assert len(arrived(tmp_path, "plain")) <= before + 1
             assert not (await host.call("list_dir", path="/servers")).result.is_error
+            with pytest.raises(JournalUnavailable, match="disk is full"):
+                Database(disk / "other")
             filler.unlink()
             await is_well(host)
             assert (await host.run(CALL)).value == "pong"

@@ -149,23 +149,6 @@ def test_what_is_no_writable_folder_is_named_with_the_remedy(tmp_path: Path) -> 
     assert list(tmp_path.rglob("*set-aside*")) == []
 
 
-def test_a_full_disk_is_an_error_of_its_own_and_the_record_is_usable_once_there_is_room(tmp_path: Path) -> None:
-    with mounted(tmp_path / "disk", "size=1m") as disk:
-        with closing(Database(disk / "state")) as database:
-            record(database, "x1")
-            with pytest.raises(OSError, match="No space left"):
-                (disk / "filler").write_bytes(bytes(2**21))
-            full = r"disk is full\. Free some disk space; `codemode-server workspace clean`"
-            with pytest.raises(JournalUnavailable, match=full):
-                record(database, "x2", code="x" * 500_000)
-            with pytest.raises(JournalUnavailable, match=full):
-                Database(disk / "other")
-            (disk / "filler").unlink()
-            record(database, "x3")
-        assert executions(disk / "state") == ["x1", "x3"]
-        assert not (disk / "state" / ASIDE_NAME).exists()
-
-
 OPENS_AND_CLOSES = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])

@@ -104,6 +104,17 @@ class TestOneExecution:
             assert (await site.post(f"executions/{names[0]}/cancel")).status_code == 409, "it has ended"
         assert [it.content["status"] for it in answers] == ["cancelled"]
 
+    @pytest.mark.page_attack
+    async def test_of_another_principal_is_not_cancelled(self, tmp_path: Path) -> None:
+        running = ExecutionStatus.RUNNING
+        async with pages(tmp_path) as (site, state):
+            await state.execution("x1", "1", status=running, principal=OTHER)
+            await state.execution("x2", "1", status=running)
+            refused, taken = await site.post("executions/x1/cancel"), await site.post("executions/x2/cancel")
+            rows = await state.thread.run(lambda it: it.execute("SELECT execution_id FROM cancel_requests").fetchall())
+        assert (refused.status_code, taken.status_code) == (409, 303)
+        assert rows == [("x2",)]
+
 
 class TestApprovals:
     async def test_show_all_of_the_question_and_take_the_answer(self, tmp_path: Path) -> None:
@@ -164,22 +175,17 @@ class TestServersAndPermissions:
 
 
 @pytest.mark.page_attack
-async def test_nothing_of_another_principal_is_shown_answered_or_cancelled(tmp_path: Path) -> None:
-    running = ExecutionStatus.RUNNING
+async def test_nothing_of_another_principal_is_shown_or_answered(tmp_path: Path) -> None:
     async with pages(tmp_path) as (site, state):
-        await state.execution("x1", PROGRAM, *TRIAGE, status=running, principal=OTHER)
+        await state.execution("x1", PROGRAM, *TRIAGE, principal=OTHER)
         await state.question(question(), at=time.time(), principal=OTHER)
-        await state.execution("x2", "mine", Call("list_issues", 1, 1), status=running)
+        await state.execution("x2", "mine", Call("list_issues", 1, 1))
         assert re.findall(r"<code>(x\d)</code>", await site.text("executions?text=x")) == ["x2"], "control"
         for path in ("executions/x1", "executions/x1/calls/1", "approvals/a1"):
             assert (await site.get(path)).status_code == 404
         assert (await site.post("approvals/a1", answer="allow", scope="call")).status_code == 400
         assert "4</td>" not in await site.text("permissions")
         assert await state.approvals.answered([question_id()]) == []
-        assert (await site.post("executions/x1/cancel")).status_code == 409
-        assert (await site.post("executions/x2/cancel")).status_code == 303, "control"
-        asked = await state.thread.run(lambda it: it.execute("SELECT execution_id FROM cancel_requests").fetchall())
-        assert asked == [("x2",)]
 
 
 def question_id() -> ApprovalId:

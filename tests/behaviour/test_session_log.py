@@ -42,6 +42,15 @@ async def test_a_session_that_has_read_what_flows_restrict_is_not_logged(tmp_pat
     assert [task["result"] for task in log["tasks"]] == ["before"]
 
 
+async def test_the_log_ends_no_program_in_a_workspace_that_is_nearly_full(tmp_path: Path) -> None:
+    """The programs write nothing, and their log would take the workspace beyond its quota."""
+    idle = f"import time\nfor _ in range(12): time.sleep(0.05)\n# {'x' * 7_000}"
+    async with in_memory(configuration(tmp_path, {}, limits={"workspace_mb": 1})) as host:
+        await host.run("open('/workspace/a', 'wb').write(bytes(2**20 - 20_000))")
+        answers = [await host.run(idle) for _ in range(4)]
+    assert [answer.content["status"] for answer in answers] == ["succeeded"] * 4, answers[-1].text
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 @pytest.mark.skipif(sys.platform != "linux", reason="kills by number")

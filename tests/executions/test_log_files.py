@@ -25,7 +25,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 def test_a_log_replaces_the_one_before_as_a_whole(workspace: Workspace) -> None:
-    files, folder = LogFiles(workspace, 30), workspace.path / "sessions"
+    files, folder = LogFiles(workspace, 1, 30), workspace.path / "sessions"
     files.write(NAME, b"first", is_first=True)
     with (folder / NAME).open("rb") as reading:
         files.write(NAME, b"second", is_first=False)
@@ -46,9 +46,9 @@ def test_a_link_in_the_place_of_the_folder_or_the_file_leads_nowhere(
     place.symlink_to(outside if replaced == "sessions" else outside / "file")
     if replaced == "sessions":
         with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
-            LogFiles(workspace, 30).write(NAME, b"log", is_first=True)
+            LogFiles(workspace, 1, 30).write(NAME, b"log", is_first=True)
     else:
-        LogFiles(workspace, 30).write(NAME, b"log", is_first=True)
+        LogFiles(workspace, 1, 30).write(NAME, b"log", is_first=True)
         assert place.read_bytes() == b"log"
     assert [(it.name, it.read_text()) for it in outside.iterdir()] == [("file", "untouched")]
 
@@ -68,7 +68,7 @@ def test_what_a_program_put_in_the_place_of_a_folder_is_left_alone(
     else:
         state.write_text("x")
     workspace.make()
-    files = LogFiles(workspace, 30)
+    files = LogFiles(workspace, 1, 30)
     assert (files.checkpoint(), files.state_files()) == (None, [])
     assert (state.is_symlink(), state.is_fifo(), not state.is_symlink() and state.is_file()) == (
         kind == "link",
@@ -82,14 +82,14 @@ def test_old_logs_are_removed_with_the_next_session_and_files_of_programs_stay(w
     folder = workspace.path / "sessions"
     for name in (NAME, "requests-2026-01-02-0123abcd.json", "requests-2026-01-02.json", "mine.json", "session-.json"):
         (folder / name).write_text("{}")
-    LogFiles(workspace, 30).write("session-aa.json", b"{}", is_first=True)
+    LogFiles(workspace, 1, 30).write("session-aa.json", b"{}", is_first=True)
     assert len(list(folder.iterdir())) == 6, "the control: they are not old yet"
-    LogFiles(workspace, 0).write("session-bb.json", b"{}", is_first=True)
+    LogFiles(workspace, 1, 0).write("session-bb.json", b"{}", is_first=True)
     assert {it.name for it in folder.iterdir()} == {"mine.json", "session-.json", "session-bb.json"}
 
 
 def test_all_logs_together_are_bounded(workspace: Workspace) -> None:
-    files, folder = LogFiles(workspace, 30), workspace.path / "sessions"
+    files, folder = LogFiles(workspace, 100, 30), workspace.path / "sessions"
     for number in range(12):
         files.write(f"session-{number:02x}.json", bytes(2**20), is_first=True)
         os.sync()

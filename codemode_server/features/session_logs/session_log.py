@@ -40,11 +40,12 @@ from codemode_server.sandbox.contract import Outcome
 from codemode_server.support.background_tasks import OwnsTasks
 from codemode_server.support.off_loop import LARGE_BYTES, is_large, run_sized
 from codemode_server.support.redaction import Redactor
+from codemode_server.support.untrusted_files import used_bytes
 
 _NAME = re.compile(r"(session-[0-9a-f]{1,64}|requests-\d{4}-\d\d-\d\d(-[0-9a-f]{8})?)\.json|\.[0-9a-f]{16}\.unfinished")
 """Names of our files; others in the folder are the programs'."""
 _MAX_TOTAL_BYTES = 8 * 2**20
-"""All logs of a workspace together, which may be beyond its quota; the oldest are removed."""
+"""All logs of a workspace together; beyond it the oldest are removed."""
 _MAX_STATE_FILES = 100
 _MAX_CHECKPOINT_CHARACTERS = 64 * 1024
 _DAY_SECONDS = 86_400
@@ -53,19 +54,25 @@ _DAY_SECONDS = 86_400
 class LogFiles:
     """The log files of one workspace. Every method does I/O."""
 
-    def __init__(self, workspace: Workspace, days: float) -> None:
+    def __init__(self, workspace: Workspace, workspace_mb: float, days: float) -> None:
         self._workspace = workspace
+        self._max_bytes = int(workspace_mb * 2**20)
         self._days = days
 
-    def write(self, name: str, content: bytes, *, is_first: bool) -> None:
-        """Write a log; `is_first` of its session, old ones are removed before. Raises `OSError`, `NotPrivate` if it
-        can't be written; the old one stays."""
+    def write(self, name: str, content: bytes, *, is_first: bool, has_room: bool = False) -> None:
+        """Write a log; `is_first` of its session, old ones are removed before. If it `has_room`, the workspace is not
+        measured. Else there must be room for it and for what it may grow by before it is measured again: a log that
+        takes the workspace beyond its quota would end the programs that run. Raises `OSError`, `NotPrivate` if it can't
+        be written; the old one stays."""
         if sys.platform == "win32":  # no program has files there
             return
         folder = self._workspace.open_folder(SESSIONS)
         try:
             if is_first:
                 self._remove_old(folder, len(content))
+            limit = self._max_bytes - len(content) - _MEASURED_AFTER_BYTES
+            if not has_room and used_bytes(self._workspace.path, enough=limit) > limit:
+                raise OSError("the workspace is full (limits.workspace_mb)")
             unfinished = f".{secrets.token_hex(8)}.unfinished"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             try:
@@ -119,6 +126,8 @@ MAX_TASKS = 100
 """Tasks of one log; of a longer session, the newest."""
 _MAX_CODE_CHARACTERS, _MAX_VALUE_CHARACTERS = 8_000, 2_000
 _MAX_LOG_CHARACTERS = 256 * 1024
+_MEASURED_AFTER_BYTES = 32 * 1024
+"""Growth of a log after which it is measured again whether the workspace has room for it."""
 _MAX_LOGS = 100
 """Sessions whose tasks are held in memory; the log of one that is idle for longer begins anew."""
 _FLUSH_SECONDS = 2.0
@@ -134,6 +143,8 @@ Task = dict[str, str]
 class _Log:
     name: str
     started_at: float
+    workspace_mb: int
+    """The quota of its principal."""
     tasks: OrderedDict[str, Task] = field(default_factory=OrderedDict)
     left_out: int = 0
     ended_at: float | None = None
@@ -144,6 +155,8 @@ class _Log:
     size: int = 0
     running: set[str] = field(default_factory=set)
     """The ids of the tasks that have not ended."""
+    room: int = 0
+    """Bytes that it may have before the workspace is measured again."""
 
     def put(self, task: Task) -> None:
         name = task["task_id"]
@@ -202,7 +215,7 @@ class SessionLogs(OwnsTasks, ExecutionLayer):
 
     def _put(self, execution: Execution, task: Task) -> None:
         key = execution.caller.principal, self._log_name(execution)
-        log = self._logs.setdefault(key, _Log(key[1], execution.started_at))
+        log = self._logs.setdefault(key, _Log(key[1], execution.started_at, execution.limits.workspace_mb))
         self._logs.move_to_end(key)
         if len(self._logs) > _MAX_LOGS:
             self._logs.popitem(last=False)
@@ -230,13 +243,17 @@ class SessionLogs(OwnsTasks, ExecutionLayer):
                 **({"left_out": log.left_out} if log.left_out else {}),
             }
             days, redactor = self.config.settings.state.session_days, self.config.redactor_of(principal)
-            files = LogFiles(self.workspaces(principal), days)
+            files = LogFiles(self.workspaces(principal), log.workspace_mb, days)
 
             def write() -> None:
                 head["state_files"] = files.state_files()
                 head["checkpoint"] = redactor.value(files.checkpoint())
                 text = json.dumps(head, ensure_ascii=False, indent=1)
-                files.write(f"{log.name}.json", text.encode("utf-8", "replace"), is_first=log.written == 0)
+                content = text.encode("utf-8", "replace")
+                room, log.room = log.room, 0
+                has_room = len(content) <= room
+                files.write(f"{log.name}.json", content, is_first=log.written == 0, has_room=has_room)
+                log.room = room if has_room else len(content) + _MEASURED_AFTER_BYTES
 
             try:
                 await anyio.to_thread.run_sync(write, abandon_on_cancel=True, limiter=self._threads)

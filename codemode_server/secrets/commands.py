@@ -7,20 +7,20 @@ leaves running in that group is ended, so that a process that holds a pipe open 
 
 from __future__ import annotations
 
-import os
+import errno
 import re
 import shlex
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL
 
 from codemode_server.domain.errors import SecretUnavailable
-from codemode_server.processes.child_process import kill_group, start_blocking
+from codemode_server.processes.child_process import OutputTail, kill_group, start_blocking
 
 COMMAND_S = 10.0
 MAX_OUTPUT_BYTES = 64 * 2**10
@@ -30,31 +30,61 @@ _DRAIN_S = 0.5
 """How long to read on after the command has ended."""
 
 
-def output_of(command: str, *, env: Mapping[str, str], cwd: Path, seconds: float = COMMAND_S) -> str:
-    """Output of the command, without white space around it. Blocks. Raises `SecretUnavailable`: it could not be
-    started, failed, took too long, or printed nothing, too much or no text."""
+class CommandRun:
+    """One run, which another thread may end. None of its processes is left after `end`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_ended = False
+
+    def start(self, words: Sequence[str], env: Mapping[str, str], cwd: Path) -> subprocess.Popen[bytes]:
+        """Raises `OSError`, `ValueError`: it can't be started."""
+        with self._lock:
+            if self._is_ended:
+                raise OSError(errno.ECANCELED, "codemode-server needs it no longer")
+            self._process = start_blocking(words, env=env, cwd=cwd, stdin=DEVNULL)
+            return self._process
+
+    def end(self) -> None:
+        """Kill it if it runs; it does not start after this. Waits for a start, some milliseconds."""
+        with self._lock:
+            self._is_ended = True
+            if self._process is not None and self._process.returncode is None:
+                kill_group(self._process)
+
+
+def output_of(
+    command: str, *, env: Mapping[str, str], cwd: Path, seconds: float = COMMAND_S, run: CommandRun | None = None
+) -> str:
+    """Output of the command, without white space around it. Blocks; `run` can be ended meanwhile. Raises
+    `SecretUnavailable`: it could not be started, failed, took too long, or printed nothing, too much or no text."""
     words = words_of(command)
     shown = repr(words[0])
-    with tempfile.TemporaryFile() as said:
-        try:
-            process = start_blocking(words, env=env, cwd=cwd, stdin=DEVNULL, stderr=said.fileno())
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "it is no valid command"
-            raise SecretUnavailable(f"the command {shown} can't be started: {reason}") from None
-        output = bytearray()
-        reading = threading.Thread(target=_read, args=(process, output), daemon=True, name="secret")
-        reading.start()
-        is_late = False
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            is_late = True
-        finally:
-            kill_group(process)  # then nothing holds the pipe open
-            code = process.wait()
-            reading.join(_DRAIN_S)
-        said.seek(max(0, said.seek(0, os.SEEK_END) - _MAX_ERROR_BYTES))
-        errors = said.read().decode("utf-8", "replace").strip()
+    try:
+        process = (run or CommandRun()).start(words, env, cwd)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no valid command"
+        raise SecretUnavailable(f"the command {shown} can't be started: {reason}") from None
+    output, said = bytearray(), OutputTail()
+    readers = (
+        threading.Thread(target=_read, args=(process, output), daemon=True, name="secret"),
+        threading.Thread(target=_read_errors, args=(process, said), daemon=True, name="secret"),
+    )
+    for reader in readers:
+        reader.start()
+    is_late = False
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        is_late = True
+    finally:
+        kill_group(process)  # then nothing holds the pipes open
+        code = process.wait()
+        until = time.monotonic() + _DRAIN_S
+        for reader in readers:
+            reader.join(max(0.0, until - time.monotonic()))
+    errors = said.text
     if len(output) > MAX_OUTPUT_BYTES:
         raise SecretUnavailable(f"the command {shown} printed more than {MAX_OUTPUT_BYTES // 2**10} KiB")
     if is_late:
@@ -70,6 +100,14 @@ def _read(process: subprocess.Popen[bytes], output: bytearray) -> None:
     with process.stdout as stdout:
         while len(output) <= MAX_OUTPUT_BYTES and (piece := stdout.read(MAX_OUTPUT_BYTES)):
             output += piece
+
+
+def _read_errors(process: subprocess.Popen[bytes], said: OutputTail) -> None:
+    """Read all of standard error, and hold its end."""
+    assert process.stderr is not None  # noqa: S101 - it was started with it
+    with process.stderr as stderr:
+        while piece := stderr.read(MAX_OUTPUT_BYTES):
+            said.add(piece, _MAX_ERROR_BYTES)
 
 
 def words_of(command: str) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from codemode_server.config import load
@@ -18,6 +19,7 @@ from codemode_server.upstreams.auth.command_headers import CommandHeaders
 from tests.answering import free_port, served
 from tests.auth.kit import FOLDER, configured
 from tests.behaviour.product import in_memory
+from tests.processes import all_gone
 
 pytestmark = pytest.mark.slow
 
@@ -151,3 +153,16 @@ def test_headers_helper_of_claude_code_is_read(tmp_path: Path) -> None:
         "a": "/opt/print-headers --x",
         "b": f"sh -c '{helper}'",
     }
+
+
+async def test_a_command_that_still_runs_ends_with_the_connection_that_needs_it(tmp_path: Path) -> None:
+    """The process of the product ends right after its connections, and threads with it."""
+    command = f"sh -c 'echo $$ > {tmp_path}/part; mv {tmp_path}/part {tmp_path}/self; sleep 1000'"
+    headers = CommandHeaders("one", "https://127.0.0.1:9/mcp", command, mask=lambda _: None)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(headers.renew)
+        with anyio.fail_after(10):
+            while not (tmp_path / "self").exists():
+                await anyio.sleep(0.02)
+        tasks.cancel_scope.cancel()
+    await all_gone(int((tmp_path / "self").read_text()), within_s=3)

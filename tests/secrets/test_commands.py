@@ -54,6 +54,14 @@ async def test_it_runs_in_the_folder_of_the_file_and_with_our_environment(
     assert await run("./tool") == f"here\n{tmp_path}"
 
 
+async def test_it_needs_no_folder_for_temporary_files(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may be full, and what it says may be as secret as what it prints."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    assert "ended with code 3: why" in await failure(run, "sh -c 'echo why >&2; exit 3'")
+
+
 async def test_there_is_no_shell(run: Run, tmp_path: Path) -> None:
     assert await run("echo $HOME; touch made `id` | cat > made") == "$HOME; touch made `id` | cat > made"
     assert not (tmp_path / "made").exists()

@@ -21,7 +21,7 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.domain.errors import SecretUnavailable
-from codemode_server.secrets.commands import output_of, words_of
+from codemode_server.secrets.commands import CommandRun, output_of, words_of
 from codemode_server.support.setting_types import HEADER_NAME
 
 logger = logging.getLogger(__name__)
@@ -83,8 +83,12 @@ class CommandHeaders:
     async def _run(self) -> Headers:
         # Claude Code's names, so that programs written for it work.
         names = {"CLAUDE_CODE_MCP_SERVER_NAME": self._server, "CLAUDE_CODE_MCP_SERVER_URL": self._url}
-        run = partial(output_of, self._command, env={**os.environ, **names}, cwd=Path.home())
-        output = await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
+        run = CommandRun()
+        read = partial(output_of, self._command, env={**os.environ, **names}, cwd=Path.home(), run=run)
+        try:
+            output = await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+        finally:
+            run.end()  # if this is cancelled: the process may end before the thread
         headers = _parsed(output, words_of(self._command)[0])
         self._mask(frozenset(secret for value in headers.values() for secret in _secrets_in(value)))
         self._headers = headers

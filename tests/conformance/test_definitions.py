@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 
+from codemode_server.calls.audit import AuditEvent
+from codemode_server.calls.policy.settings import PermissionSettings
+from codemode_server.config.live import LiveConfig
+from codemode_server.config.settings import Settings
 from codemode_server.domain.definitions import (
     MAX_ACCEPTED,
     MAX_WAITING,
@@ -16,13 +20,17 @@ from codemode_server.domain.definitions import (
     canonical_text,
     digest_of,
 )
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
+from codemode_server.features.changed_tools.tool_definitions import ToolDefinitions
+from codemode_server.features.changed_tools.visible_listings import SeenListings
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.upstreams.cache import CachedListing
 
 LOCAL = Principal(PrincipalId("default"))
 SOMEBODY = Principal(PrincipalId("somebody"))
@@ -140,3 +148,40 @@ async def test_of_two_first_listings_at_once_only_one_is_accepted(store: SqliteD
         tasks.start_soon(take, store, SEND)
         tasks.start_soon(take, store, described("Send all mails."))
     assert [it.is_accepted for it in sorted(store.known(LOCAL), key=lambda it: not it.is_accepted)] == [True, False]
+
+
+class _Audited(list[AuditEvent]):
+    """An audit, and a cache of listings that stores none."""
+
+    async def put(self, *_: object) -> None:
+        """Nothing is read again."""
+
+
+async def test_a_server_that_changes_without_end_does_not_fill_the_audit(store: SqliteDefinitions) -> None:
+    """Rows beyond the audit's limit push out those before them, which say what the server was asked to do."""
+    audited = _Audited()
+    seen = SeenListings(cast("Any", audited), ToolDefinitions(store, LiveConfig()), cast("Any", audited))
+    for version in range(8):
+        tools = [ToolDefinition(f"tool{n}", f"Version {version}.", digest=f"{version}-{n}") for n in range(100)]
+        await seen.put("mail", "", CachedListing(tuple(tools)))
+    assert len(audited) == 200
+
+
+async def test_a_new_tool_is_accepted_as_configured_while_the_store_cannot_be_used(
+    store: SqliteDefinitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be refused as changed until the next change, and no review would list it."""
+    definitions = ToolDefinitions(store, LiveConfig(Settings(permissions=PermissionSettings(default="deny"))))
+    known, changed, new = (ToolDefinition(*it[:2], digest=it[2]) for it in LISTED)
+    await definitions.take("mail", [known])
+
+    async def fail(*_: object, **__: object) -> list[KnownDefinition]:
+        raise JournalUnavailable("database is locked")
+
+    monkeypatch.setattr(store, "take", fail)
+    await definitions.take("mail", [changed, new])
+    assert definitions.refusal("mail", changed) is not None, "control"
+    assert definitions.refusal("mail", new) is None
+
+
+LISTED = (("send", "Send a mail.", "a"), ("send", "Send a mail to eve.", "b"), ("search", "Find mails.", "c"))

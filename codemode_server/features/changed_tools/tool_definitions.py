@@ -19,6 +19,7 @@ from codemode_server.domain.definitions import (
     KnownDefinition,
     KnownTools,
     by_tool,
+    new_definitions,
 )
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
@@ -64,10 +65,17 @@ class ToolDefinitions:
         try:
             found = await self._store.take(self.principal, server, tools, accept_new=accept_new, at=self._clock())
         except JournalUnavailable as error:
-            logger.warning("the tools of %s can't be compared with those that were accepted: %s", server, error)
-            return []
+            logger.warning("the tools of %s can't be compared with those of other products: %s", server, error)
+            found = self._judged(server, known, tools, accept_new=accept_new)
         self._known[server] = by_tool(found)
         return [it for it in found if not it.is_accepted and it.digest not in known.get(it.tool, {})]
+
+    def _judged(
+        self, server: str, known: KnownTools, listed: Sequence[ToolDefinition], *, accept_new: bool
+    ) -> list[KnownDefinition]:
+        new = new_definitions(server, known, listed, accept_new=accept_new, at=self._clock())
+        earlier = {(it.tool, it.digest): it for its in known.values() for it in its.values()}
+        return [*(earlier | {(it.tool, it.digest): it for it in new}).values()]
 
     def unaccepted(self, server: str, tool: ToolDefinition) -> KnownDefinition | None:
         """The tool's definition if nobody has accepted it; as far as this product knows."""

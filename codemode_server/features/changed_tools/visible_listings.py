@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HIDDEN = f"The definition of this tool changed and is hidden until the user accepts it with `{REVIEW}`."
+_MAX_AUDITED = 200
+"""Changes of one server that are recorded while this process runs; a server that changes without end must not fill the
+audit."""
 
 
 class VisibleListings:
@@ -85,6 +88,7 @@ class SeenListings:
         self._cache = cache
         self._definitions = definitions
         self._audit = audit
+        self._audited: dict[str, int] = {}
         self._taken: dict[str, tuple[Sequence[ToolDefinition], str]] = {}
         """Tools and description of each server's last listing, which is stored again when only its resources change."""
 
@@ -108,4 +112,6 @@ class SeenListings:
             len(waiting),
         )
         for it in waiting:
-            self._audit.append(review_event(it, self._definitions.principal, time.time(), is_accepted=False))
+            self._audited[server] = self._audited.get(server, 0) + 1
+            if self._audited[server] <= _MAX_AUDITED:
+                self._audit.append(review_event(it, self._definitions.principal, time.time(), is_accepted=False))

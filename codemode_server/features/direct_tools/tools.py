@@ -37,8 +37,8 @@ MAX_CHARACTERS = 200_000
 TARGET = "codemode-server/tool"
 """Key in the `_meta` of a definition: the raw names of the server and the tool that a call is sent to."""
 _MAX_PROBLEMS = 20
-_MAX_NAMED = 30
 """Tools whose schemas are unfit, after which no more are looked at: a hostile server has thousands."""
+_MAX_NAMED = 30
 _MAX_DESCRIPTION_CHARACTERS = 1_200
 """Claude Code cuts a description at 2 KB."""
 _HASH_CHARACTERS = 6

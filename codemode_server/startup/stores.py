@@ -42,11 +42,17 @@ class Stores:
         self.ownership = Ownership(folder)
         self.upkeep = Upkeep(folder, self.ownership, *_retention(settings), deletions=provided("delete_old_rows"))
         cipher = JournalCipher(folder)
-        self.journal = SqliteJournal(self.thread, cipher, self.ownership, execution_bytes=_execution_bytes(settings))
+        self.journal = SqliteJournal(
+            self.thread,
+            cipher,
+            self.ownership,
+            execution_bytes=_execution_bytes(settings),
+            on_written=self.upkeep.note_written,
+        )
         self.approvals = SqliteApprovals(self.thread, cipher)
         self.sources = SqliteSources(self.database, self.thread, self.ownership)
         self.token_cipher = TokenCipher(folder)
-        self.audit = SqliteAudit(self.thread)
+        self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)
         texts = ServerTexts(self.token_cipher, *(partial(it, config) for it in provided("is_protected")))
         self.listings = ListingStore(self.database, self.thread, texts)

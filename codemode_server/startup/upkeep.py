@@ -2,7 +2,6 @@
 
 It works in a thread with its own connection, in transactions of a few milliseconds with pauses between them, since
 journal and audit write at the same time. Several processes may do this at once. Running executions are never deleted.
-Stores of what can be recreated limit their size themselves.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ logger = logging.getLogger(__name__)
 _PROBLEMS = (JournalUnavailable, NotPrivate, OSError)
 
 _DAY = 86_400.0
-_INTERVAL_S = 600.0
+_INTERVAL_S = 3_600.0
 _PAUSE_S = 0.005
 _STEPS_BETWEEN_CHECKS = 10_000
 """Steps of SQLite's virtual machine, about a millisecond, after which a statement stops if the server is ending."""
@@ -40,6 +39,16 @@ _LOG_PAGES = 100
 _BATCH_PAGES = 128
 _FREE_PAGES = 256
 """Free pages that stay in the file for the next writes."""
+
+CACHES = (
+    ("listings", "upstream, fingerprint", "stored_at", 90),
+    ("shapes", "upstream, tool, schemas", "stored_at", 180),
+    ("vectors", "model, key", "used_at", 90),
+    ("habits", "server, tool", "used_at", 365),
+)
+"""Tables whose rows can be recreated: the columns of the key and of the time, and the days for which a row is stored.
+Their stores limit their size."""
+
 
 Deletion: TypeAlias = Callable[[float, sqlite3.Connection], int]
 """Deletes some rows of a feature, those from before a time and surplus ones; returns how many."""
@@ -70,17 +79,30 @@ class Upkeep:
         self._journal = journal
         self._deletions = deletions
         self._clock = clock
+        self._written = 0
+        self._woken = anyio.Event()
         self._is_ending = threading.Event()
 
     def set_retention(self, audit: Retention, journal: Retention) -> None:
-        """Change the limits, from the next pass on."""
+        """Change the limits and begin a pass. Call it on the event loop."""
         self._audit, self._journal = audit, journal
+        self._woken.set()
+
+    def note_written(self, count: int) -> None:
+        """Count added bytes; after a sixteenth of the smaller limit a pass begins. Call it on the event loop."""
+        self._written += count
+        bounds = [retention.bytes for retention in (self._audit, self._journal) if retention.bytes]
+        if bounds and self._written > min(bounds) // 16:
+            self._written = 0
+            self._woken.set()
 
     async def run(self) -> None:
-        """Do a pass now, and every ten minutes: so long a store may be larger than its limit."""
+        """Do a pass now, each hour, and whenever much was written."""
         while True:
             await anyio.to_thread.run_sync(self.pass_once)
-            await anyio.sleep(_INTERVAL_S)
+            with anyio.move_on_after(_INTERVAL_S):
+                await self._woken.wait()
+            self._woken = anyio.Event()
 
     def end(self) -> None:
         """End the work in threads within milliseconds; an interrupted statement changes nothing."""
@@ -117,6 +139,9 @@ class Upkeep:
         before = self._clock() - self._audit.days * _DAY if self._audit.days else 0.0
         for delete in self._deletions:
             yield partial(self._in_batches, partial(database.transact, partial(delete, before)))
+        for table, key, time_column, days in CACHES:
+            where, oldest = f"{time_column} < ?", self._clock() - days * _DAY
+            yield partial(self._delete, database, table, key, where, (oldest,))
         yield partial(self._shrink, database)
 
     def _in_batches(self, delete: Callable[[], int]) -> None:

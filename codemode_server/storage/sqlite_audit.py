@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,18 +39,31 @@ _VERIFIED_AT_ONCE = 1_000
 class SqliteAudit:
     """A failure to write stops no call, but for `record`."""
 
-    def __init__(self, thread: DatabaseThread, *, reader: Database | None = None) -> None:
-        """`reader` reads rows without the lock that writers take, so perhaps not yet what was appended here last."""
+    def __init__(
+        self,
+        thread: DatabaseThread,
+        on_written: Callable[[int], None] = lambda count: None,
+        *,
+        reader: Database | None = None,
+    ) -> None:
+        """`on_written` is called with the approximate size of each row. `reader` reads rows without the lock that
+        writers take, so perhaps not yet what was appended here last."""
         self._thread = thread
         self._reader = reader
+        self._on_written = on_written
 
     def append(self, event: AuditEvent) -> None:
         """Queue the event and return at once; it is written in this order. A failure to write it is logged."""
-        self._thread.post(partial(append_values, values=values_of(event)), "an event of the audit is lost")
+        values = values_of(event)
+        size = size_of(values)
+        self._thread.post(partial(append_values, values=values, size=size), "an event of the audit is lost")
+        self._on_written(size)
 
     async def record(self, event: AuditEvent) -> None:
         """As `append`, for what must not happen unrecorded: returns once it is stored, or raises as `rows`."""
-        await self._run(partial(append_values, values=values_of(event)))
+        values = values_of(event)
+        await self._run(partial(append_values, values=values))
+        self._on_written(size_of(values))
 
     async def rows(
         self, principal: Principal, *, execution_id: ExecutionId | None = None, after: int = 0, limit: int = 1_000
@@ -136,13 +149,16 @@ class SqliteAudit:
             raise AuditUnavailable(str(error)) from error
 
 
-def append_values(connection: sqlite3.Connection, values: Sequence[Any]) -> None:
+def append_values(connection: sqlite3.Connection, values: Sequence[Any], size: int = 0) -> None:
     """Append an event by its `values_of`, in a transaction of the caller that has locked the file."""
     number, before = head_of(connection) or last_of(connection)
     head = number + 1, digest_of(before, values)
-    size = _ROW_BYTES + len("".join([value for value in values if isinstance(value, str)]))
-    connection.execute(_INSERT, (head[0], *values, head[1], size))
+    connection.execute(_INSERT, (head[0], *values, head[1], size or size_of(values)))
     connection.execute("UPDATE audit_head SET number = ?, digest = ?", head)
+
+
+def size_of(values: Sequence[Any]) -> int:
+    return _ROW_BYTES + len("".join([value for value in values if isinstance(value, str)]))
 
 
 def delete_audit_rows(connection: sqlite3.Connection, *, until: int, limit: int) -> int:

@@ -2,8 +2,7 @@
 
 A call is in the journal before it is sent, one that only reads before it is answered: a record that fails stops the
 call. Everything else that follows a call (tracing, audit, learning, usage statistics) subscribes to `calls.events` and
-can stop nothing. A call that was begun and never ended is one whose outcome is unknown: the product was killed before
-the answer.
+can stop nothing. The outcome of a call that never ended is unknown: the product was killed before the answer.
 """
 
 from __future__ import annotations
@@ -69,12 +68,15 @@ class SqliteJournal:
         ownership: Ownership | None = None,
         *,
         execution_bytes: int = 0,
+        on_written: Callable[[int], None] = lambda count: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`execution_bytes`: limit for the values of one execution; 0 for none."""
+        """`execution_bytes`: limit for the values of one execution; 0 for none. `on_written` is called with the
+        approximate size of each execution that has ended."""
         self._thread, self._cipher = thread, cipher
         self._ownership = ownership
         self.execution_bytes = execution_bytes
+        self._on_written = on_written
         self._clock = clock
         self._bytes: dict[ExecutionId, int] = {}
         """Size of each running execution so far."""
@@ -173,6 +175,7 @@ class SqliteJournal:
             await self._thread.run(update)
         finally:
             self._unwritten.pop(execution_id, None)
+        self._on_written(size or 0)
 
     async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
         """Returns once the call survives the death of the process, and, if it is sent and not `is_read_only`, that of

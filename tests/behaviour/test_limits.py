@@ -3,6 +3,8 @@ limit, and the next program runs as if nothing had been."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +112,18 @@ async def test_a_program_out_of_time_says_the_line_that_ran_and_loses_nothing_th
             assert answer.error["line"] == line
             assert f"line {line}" in answer.text
             assert "begun" in answer.text
+
+
+async def test_the_journal_keeps_to_its_size_while_programs_run(tmp_path: Path) -> None:
+    """Not only at the next pass of the upkeep: a program in a loop fills a disk in minutes."""
+    state = {"dir": str(tmp_path / "state"), "journal_mb": 1}
+    database = tmp_path / "state" / "codemode.db"
+
+    def stored_bytes() -> int:
+        with closing(sqlite3.connect(database)) as connection:
+            return int(connection.execute("SELECT TOTAL(bytes) FROM journal_executions").fetchone()[0])
+
+    async with in_memory(configuration(tmp_path, {}, state=state)) as host:
+        for number in range(40):
+            assert (await host.run(f"{number}  # {'x' * 60_000}")).value == number
+        await host.until(lambda: stored_bytes() <= 2**20)

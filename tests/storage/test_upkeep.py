@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from codemode_server.domain.executions import INTERRUPTED
-from codemode_server.startup.upkeep import Retention, Upkeep
+from codemode_server.startup.upkeep import CACHES, Retention, Upkeep
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.interrupted import Ownership
 from tests.database import change, rows
@@ -29,6 +30,7 @@ from tests.storage.journal_rows import add_call, begin_execution, end_execution
 ROOT = Path(__file__).parents[2]
 DAY = 86_400.0
 UNBOUNDED = Retention(0, 0)
+Cache = tuple[str, str, str, int]
 
 
 def names(folder: Path) -> list[str]:
@@ -140,6 +142,31 @@ class TestByAge:
         assert rows(tmp_path, "SELECT execution_id, COUNT(*) FROM journal_calls GROUP BY 1") == [("whole", 50)]
         assert rows(tmp_path, "SELECT approval_id FROM approvals") == [("whole",)]
 
+    @pytest.mark.parametrize("cache", CACHES, ids=lambda cache: cache[0])
+    def test_what_a_cache_has_not_used_for_long_is_deleted(self, tmp_path: Path, cache: Cache) -> None:
+        table, _, _, days = cache
+        fill(tmp_path, cache, 50, age_days=days + 1)
+        fill(tmp_path, cache, 1, first=1_000)
+        keep(tmp_path)
+        assert rows(tmp_path, f"SELECT COUNT(*) FROM {table}") == [(1,)]
+
+
+def fill(folder: Path, cache: Cache, count: int, *, first: int = 0, age_days: float = 0) -> None:
+    """Rows of a cache's table, each older than the next by a second."""
+    table, _, time_column, _ = cache
+    with closing(Database(folder)) as database, database.use() as connection:
+        columns = connection.execute(f"SELECT name, type FROM pragma_table_info('{table}')").fetchall()
+        for number in range(first, first + count):
+            values = [
+                time.time() - age_days * DAY + number
+                if name == time_column
+                else 1.0
+                if kind == "REAL"
+                else f"{name}{number}"
+                for name, kind in columns
+            ]
+            connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+
 
 class TestBySize:
     def test_the_oldest_executions_are_deleted_and_the_disk_gets_their_space(self, tmp_path: Path) -> None:
@@ -219,3 +246,20 @@ class TestAStepThatFails:
         caplog.clear()
         keep(tmp_path)
         assert caplog.text == "", "control"
+
+
+async def test_much_that_is_written_starts_a_pass_before_its_time(tmp_path: Path) -> None:
+    upkeep = Upkeep(tmp_path, Ownership(tmp_path), UNBOUNDED, Retention(0, 2**20))
+    with closing(Database(tmp_path)) as database:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(upkeep.run)
+            with anyio.fail_after(20):
+                number = 0
+                while number < 1_000 and (number < 100 or len(names(tmp_path)) == number):
+                    number += 1
+                    begin_execution(database, f"x{number:04}", code="x" * 16_000)
+                    end_execution(database, f"x{number:04}")
+                    upkeep.note_written(16_000)
+                    await anyio.sleep(0.001)
+            tasks.cancel_scope.cancel()
+    assert len(names(tmp_path)) < number

@@ -48,13 +48,19 @@ async def test_nobody_is_told_of_a_denied_prompt_nor_is_it_asked_for(tmp_path: P
     assert asked_of("library", tmp_path) == []
 
 
-@pytest.mark.parametrize(("privacy", "kind"), [({"servers": {"library": "tokens"}}, "text"), ({}, "image")])
-async def test_an_image_is_left_out_where_personal_data_is_protected(
-    tmp_path: Path, privacy: dict[str, Any], kind: str
+PROTECTED = {"servers": {"library": "tokens"}}
+
+
+@pytest.mark.parametrize(
+    ("privacy", "kinds"),
+    [(PROTECTED, ["text"]), (PROTECTED | {"shown_files": "mark"}, ["image", "text"]), ({}, ["image"])],
+)
+async def test_an_image_is_left_out_or_marked_where_personal_data_is_protected(
+    tmp_path: Path, privacy: dict[str, Any], kinds: list[str]
 ) -> None:
     async with in_memory(configuration(tmp_path, library(tmp_path), privacy=privacy)) as host:
-        (message,) = (await host.client.get_prompt("library/illustrated", {})).messages
-    assert message.content.type == kind
+        messages = (await host.client.get_prompt("library/illustrated", {})).messages
+    assert [message.content.type for message in messages] == kinds
 
 
 async def test_what_is_wrong_with_a_request_is_said_and_nothing_is_asked(tmp_path: Path) -> None:

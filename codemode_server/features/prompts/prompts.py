@@ -80,13 +80,14 @@ class Prompts:
         if execution.outcome.error is not None:
             raise MetaToolError(caller.redactor.visible(execution.outcome.error.message))
         result = execution.direct_call.result if execution.direct_call else {}
-        are_files_refused = execution.unsearched_files == "refuse"
-        return await run_sized(is_large(result), _passed_on, name, result, caller.redactor, are_files_refused)
+        unsearched = execution.unsearched_files
+        return await run_sized(is_large(result), _passed_on, name, result, caller.redactor, unsearched)
 
 
-def _passed_on(name: str, result: dict[str, Any], redactor: Redactor, are_files_refused: bool) -> dict[str, Any]:
+def _passed_on(name: str, result: dict[str, Any], redactor: Redactor, unsearched: str) -> dict[str, Any]:
     """The upstream's answer for the host, without secrets, invisible characters, messages of an unknown kind, and
-    files if they are refused. Raises `MetaToolError`: it has no messages, or is too long for a conversation."""
+    files if `unsearched` ones are to be refused; a remark follows one that is to be marked. Raises `MetaToolError`: it
+    has no messages, or is too long for a conversation."""
     if len(json.dumps(result, ensure_ascii=False)) > MAX_RESULT_CHARACTERS:
         size = f"{MAX_RESULT_CHARACTERS // 2**20} MiB"
         raise MetaToolError(f"{one_line(name, 200)}: the server answered with more than {size}")
@@ -96,19 +97,25 @@ def _passed_on(name: str, result: dict[str, Any], redactor: Redactor, are_files_
         content = raw.get("content") if isinstance(raw, dict) else None
         if not isinstance(content, dict):
             continue
-        if are_files_refused and _is_file(content):
-            said = "[not shown: a file can't be searched for personal data (privacy.shown_files)]"
-            content = {"type": "text", "text": said}
+        passed = [content]
+        if _is_file(content) and unsearched == "refuse":
+            passed = [_remark("not shown: a file can't be searched for personal data (privacy.shown_files)")]
+        elif _is_file(content) and unsearched == "mark":
+            passed.append(_remark("the file above was not searched for personal data (privacy.shown_files)"))
         try:
-            message = PromptMessage.model_validate({"role": raw.get("role"), "content": _cleaned(content)})
-            messages.append(message.model_dump(by_alias=True, mode="json", exclude_none=True))
+            made = [PromptMessage.model_validate({"role": raw.get("role"), "content": _cleaned(it)}) for it in passed]
         except ValidationError:
             continue
+        messages += [it.model_dump(by_alias=True, mode="json", exclude_none=True) for it in made]
     if not messages:
         raise MetaToolError(f"{one_line(name, 200)}: the server answered without messages that can be passed on")
     description = result.get("description")
     said = prose(description, _DESCRIPTION_CHARACTERS) if isinstance(description, str) else ""
     return {"messages": messages, "resultType": "complete"} | ({"description": said} if said else {})
+
+
+def _remark(said: str) -> dict[str, Any]:
+    return {"type": "text", "text": f"[{said}]"}
 
 
 def _is_file(content: dict[str, Any]) -> bool:

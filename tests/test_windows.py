@@ -20,6 +20,7 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.workspace import Workspace
 from codemode_server.processes import windows
+from codemode_server.secrets.commands import output_of
 from codemode_server.support.untrusted_files import empty, used_bytes, walk
 from codemode_server.upstreams.transports.stdio import inherited_environment
 from tests.behaviour.product import Answer, configuration, office
@@ -173,3 +174,15 @@ class TestPrograms:
             windows.startable(["git"], env)
         assert error.value.filename == "git"
         assert windows.startable(["./git"], env) == ["./git.exe"], "the control: named by a path"
+
+    def test_that_print_secrets_are_found_in_the_same_way(
+        self, tmp_path: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`az` and `gcloud` are files of commands, and a repository may have an `op.exe`."""
+        script = tmp_path / "bin" / "az.cmd"
+        script.write_text("#!/bin/sh\necho secret")
+        script.chmod(0o755)
+        monkeypatch.setattr(sys, "platform", "win32")
+        monkeypatch.setattr(windows, "begin_group", lambda _: None)
+        monkeypatch.setattr(windows, "end_group", lambda process: process.kill())
+        assert output_of("az account", env=env, cwd=tmp_path) == "secret"

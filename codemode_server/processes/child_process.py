@@ -221,7 +221,7 @@ def start_blocking(
     """Start a process in a group of its own for code that blocks; the caller kills it and waits for it. Raises
     `OSError` if it can't be started."""
     process = subprocess.Popen(  # noqa: S603 - the caller's own program
-        command,
+        windows.startable(command, env) if sys.platform == "win32" else command,
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,

@@ -26,6 +26,7 @@ from codemode_server.domain.principals import Owner, Principal
 from codemode_server.processes.file_lock import RunFolder, abandoned
 from codemode_server.sandbox.contract import Reply
 from codemode_server.support.private_files import NotPrivate, private_folder, private_subfolder
+from codemode_server.support.text import first_few
 
 Kind = Literal["json", "text", "file", "calls"]
 _MAX_DESCRIBED = 64 * 1024
@@ -133,8 +134,9 @@ class ArtifactStore:
         item, part = found.item, Part(0, found.item.size, "json")
         if item.kind == "calls":
             if not number.isdecimal() or int(number) not in found.parts:
-                names = ", ".join(f"{execution}/calls/{it}" for it in list(found.parts)[:_MAX_NAMES])
-                raise MetaToolError(f"{execution} failed and has no value; there are the results of its calls: {names}")
+                numbers = first_few([*map(str, found.parts)], _MAX_NAMES)
+                why = f"call {number} of it has no result" if number.isdecimal() else "it has no value"
+                raise MetaToolError(f"{execution} failed, and {why}; there is {execution}/calls/N for N = {numbers}")
             part = found.parts[int(number)]
         data = _content(found, part)
         match item.kind:
@@ -218,7 +220,8 @@ class ArtifactStore:
 
     def _there_are(self, owner: Owner) -> str:
         """The names of the owner's last items, for an error; empty if it has none."""
-        names = [repr(item.name) for item in self._items(owner)[-_MAX_NAMES:]]
+        stored = [self._stored[item.name] for item in self._items(owner)[-_MAX_NAMES:]]
+        names = [repr(f"{it.item.name}/{max(it.parts)}" if it.parts else it.item.name) for it in stored]
         return f"; the last: {', '.join(names)}" if names else ""
 
     def _make_room(self, owner: Owner, size: int) -> None:

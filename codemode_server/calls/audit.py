@@ -153,5 +153,6 @@ def _call_record(decided: AuditEvent, ended: AuditEvent | None) -> CallRecord:
     if ended is not None and ended.status:
         outcome = CallOutcome(CallStatus(ended.status), ended.milliseconds or 0.0, error=ended.error)
     call = ToolCall(decided.execution_id, seq, server, tool, {}, CallKey(server, tool, arguments_digest({}), 1))
-    decision = _DECISIONS.get(decided.decision or "", Deny)(decided.reason or "")
+    last = decided if ended is None or ended.decision is None else ended  # a person or a limit may have decided since
+    decision = _DECISIONS.get(last.decision or "", Deny)(last.reason or "")
     return CallRecord(call, decision, decided.at, outcome, _NO_VALUES, ended.at if ended else None)

@@ -232,8 +232,11 @@ class ArtifactStore:
         while True:
             sizes = self._bytes(lambda it: it.owner.principal)
             sizes[owner.principal] += size
-            if sizes.total() <= self.all_bytes and len(self._stored) < _MAX_ITEMS:
-                return
+            if sizes.total() <= self.all_bytes:
+                if len(self._stored) < _MAX_ITEMS:
+                    return
+                sizes = Counter(it.owner.principal for it in self._stored.values())  # those with the most items
+                sizes[owner.principal] += 1
             if not self._forget_oldest(max(sizes, key=lambda it: sizes[it])):  # only what is to be stored
                 return
 

@@ -23,6 +23,7 @@ from codemode_server.support.untrusted_files import (
     content_size,
     counted_bytes,
     remove_entry,
+    used_bytes,
     walk,
 )
 
@@ -36,6 +37,8 @@ class Contents:
     """Bytes that count towards the quota."""
     sizes: dict[int, int] = field(default_factory=dict)
     """Bytes of each file, by inode; of folders as well."""
+    names: Counter[int] = field(default_factory=Counter)
+    """Number of names of each file with several, by inode."""
 
 
 @dataclass(slots=True)
@@ -68,12 +71,11 @@ def contents(folder: Path, most_entries: int) -> Contents:
             sizes[entry.status.st_ino] = content_size(entry.status)
     except OSError as error:
         raise TooManyFiles from error
-    return Contents(used, sizes)
+    return Contents(used, sizes, names)
 
 
 def remove_added(folder: Path, before: Contents, allowed: int, removed: Removed) -> None:
-    """Remove files that were added to a folder, the newest first, until it holds no more bytes than that; note them.
-    Empty folders and further names of earlier files stay."""
+    """Remove what was added to a folder, the newest first, until it holds no more bytes than that; note it."""
     with suppress(OSError):
         gains: Counter[int] = Counter()
         changed_at: dict[int, int] = {}
@@ -89,14 +91,24 @@ def remove_added(folder: Path, before: Contents, allowed: int, removed: Removed)
                 break
             excess -= gains[inode]
             to_remove.add(inode)
-        for entry, _, gain in _added(folder, before) if to_remove else ():
-            size = before.sizes.get(entry.status.st_ino)
-            if (
-                gain
-                and entry.status.st_ino in to_remove
-                and (remove_entry(entry) if size is None else _cut(entry, size))
-            ):
-                removed.add(entry, gain)
+        for entry, counted, gain in _added(folder, before) if to_remove else ():
+            if gain and entry.status.st_ino in to_remove:
+                is_cut = gain < counted
+                if _cut(entry, before.sizes[entry.status.st_ino]) if is_cut else remove_entry(entry):
+                    removed.add(entry, gain)
+        _remove_folders(folder, before, allowed, removed)
+
+
+def _remove_folders(folder: Path, before: Contents, allowed: int, removed: Removed) -> None:
+    """Remove empty folders: with nothing else, programs could fill the disk, as what is there when a program begins may
+    stay."""
+    excess = used_bytes(folder) - allowed
+    for entry in walk(folder) if excess > 0 else ():
+        if entry.is_emptied and entry.status.st_ino not in before.sizes and remove_entry(entry):
+            removed.add(entry, MIN_ENTRY_BYTES)
+            excess -= MIN_ENTRY_BYTES
+            if excess <= 0:
+                break
 
 
 def _added(folder: Path, before: Contents) -> Iterator[tuple[Entry, int, int]]:
@@ -104,9 +116,10 @@ def _added(folder: Path, before: Contents) -> Iterator[tuple[Entry, int, int]]:
     back, if it was there before); none for what stays."""
     names: Counter[int] = Counter()
     for entry in walk(folder):
-        counted = counted_bytes(entry, names)
+        counted, inode = counted_bytes(entry, names), entry.status.st_ino
+        size = before.sizes.get(inode)
         gain = 0 if entry.is_folder else counted
-        if (size := before.sizes.get(entry.status.st_ino)) is not None:
+        if size is not None and names[inode] <= max(1, before.names[inode]):  # no further name of its file
             gain = min(gain, max(0, counted - max(MIN_ENTRY_BYTES, size)))
         yield entry, counted, gain
 

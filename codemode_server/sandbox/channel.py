@@ -39,7 +39,7 @@ _MAX_MESSAGE = 20_000
 _PIECE = 256 * 2**10
 """Bytes that are given to the stream at once."""
 _ROOM_BYTES = 16 * 2**20
-"""Bytes that the arguments of one program's calls may take together, where `call_bytes` is less."""
+"""Memory that the arguments of one program's calls may take together, where `call_bytes` is less."""
 
 
 def out_of_memory(limits: Limits) -> ProgramError:
@@ -61,7 +61,7 @@ def _size(size_bytes: int) -> str:
 
 
 class _ArgumentRoom:
-    """The bytes that the arguments of the calls being made may take together. One call always has room."""
+    """The memory that the arguments of the calls being made may take together. One call always has room."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -236,7 +236,7 @@ class Channel:
             self._exceed_limit("limits.call_bytes")
             return
         await self._slots.acquire()
-        await self._room.take(call.id, call.size)
+        await self._room.take(call.id, call.memory)
         self._clock.call_started()
         self._timer.deadline = self._clock.deadline
         tasks.start_soon(self._answer, call)

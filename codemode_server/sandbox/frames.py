@@ -53,6 +53,7 @@ from codemode_server.support.json_values import (
     is_nested_deeper,
     json_bytes,
     read_json,
+    values_at_most,
     values_in,
 )
 from codemode_server.support.off_loop import LARGE_BYTES
@@ -66,6 +67,8 @@ MAX_URI = 8_192
 _MAX_LINE = 10**7
 """Largest line number; no program has so many lines."""
 _MAX_PROBLEM = 200
+_VALUE_BYTES = 64
+"""Memory of a small value, with its place in a list."""
 _LARGE_NUMBER = re.compile(rb"[eE]\+?\d{3}|(?<!\d)\d{200}")
 """What every number has that is too large for a float; texts may have it, too."""
 
@@ -117,6 +120,8 @@ class HostCall(Request):
     server: Name
     arguments: dict[str, Any]
     size: int
+    memory: int
+    """Bytes of memory that it takes at most."""
 
 
 class TextForms(_Frame):
@@ -266,12 +271,21 @@ def parse(data: bytes) -> GuestFrame:
     if is_deep or (may_hold_numbers and _LARGE_NUMBER.search(data)):
         _check_values(frame)
     frame["size"] = len(data)
+    if frame.get("op") in ("call", "read"):
+        frame["memory"] = memory_of(data) if len(data) > LARGE_BYTES else len(data)
     try:
         return _GUEST_FRAME.validate_python(frame)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
         words = " ".join(map(str, (*problem["loc"], problem["msg"])))
         raise ProtocolError(f"a frame is wrong: {words}"[:_MAX_PROBLEM]) from None
+
+
+def memory_of(data: bytes) -> int:
+    """Memory that a frame takes at most once it is parsed: the widest character of a text sets what each of it takes.
+    A value of three bytes, as `{},`, takes twenty times as much."""
+    width = 1 if data.isascii() and b"\\u" not in data else 4
+    return len(data) * width + _VALUE_BYTES * values_at_most(data)
 
 
 def longest_frame(limits: Limits) -> int:

@@ -114,6 +114,11 @@ def holds_too_many_values(data: bytes | bytearray, most: int = MAX_VALUES) -> bo
     return _separators(b"".join(plain.split(b'"')[::2])) >= most
 
 
+def values_at_most(data: bytes) -> int:
+    """Values and keys that `data` has at most: text within its strings may count too."""
+    return _separators(data) + 1
+
+
 def _separators(data: bytes | bytearray) -> int:
     """Number of separators: each key, and each value but the first, has one."""
     total = 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.calls.audit import AuditEvent, AuditEventKind, read_execution
-from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.calls import CallStatus, Deny
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
@@ -97,6 +97,17 @@ async def test_an_execution_is_read_with_its_end_and_its_calls(audit: SqliteAudi
     assert (failed.level, failed.code, failed.error, failed.ended_at) == ("wasm", "1 + 1", "it failed", 1_002.0)
     assert await read_execution(audit, LOCAL, ExecutionId("x3")) is None
     assert [(it.call.seq, it.outcome and it.outcome.status) for it in found[1]] == [(1, CallStatus.FAILED)]
+
+
+async def test_a_call_has_the_decision_with_which_it_ended(audit: SqliteAudit) -> None:
+    """A limit refuses after the rules have allowed it; a person allows what the rules ask about."""
+    decided = replace(ended(1), kind=AuditEventKind.CALL_DECIDED, status=None, decision="allow", reason="rule 1")
+    refused = replace(ended(1), status="refused", decision="deny", reason="its limit is reached")
+    for event in (started(X1), decided, refused):
+        audit.append(event)
+    found = await read_execution(audit, LOCAL, X1)
+    assert found is not None
+    assert [it.decision for it in found[1]] == [Deny("its limit is reached")]
 
 
 async def test_an_execution_with_more_rows_than_are_read_at_once_is_read_whole(audit: SqliteAudit) -> None:

@@ -43,6 +43,16 @@ def test_the_results_of_one_principal_displace_its_own_before_those_of_another(t
     assert names(kept, other) == ["y2"], "the control: it has the most now, so its oldest goes"
 
 
+def test_many_small_results_of_one_principal_displace_none_of_another(tmp_path: Path) -> None:
+    kept = store(tmp_path, session=20_000, everything=50_000)
+    other = Owner(Principal(PrincipalId("other")), Session("one"))
+    keep(kept, other, "large", 10_000)
+    for number in range(1_100):
+        keep(kept, ADA, f"x{number}", 1)
+    assert names(kept, other) == ["large"]
+    assert (len(names(kept, ADA)), names(kept, ADA)[-1]) == (999, "x1099")
+
+
 def test_its_session_reads_it_and_no_other_does(tmp_path: Path) -> None:
     kept = store(tmp_path)
     keep(kept, ADA, "x1")

@@ -236,3 +236,17 @@ class LargeFirst(Tools):
 @pytest.mark.portable
 async def test_a_small_answer_does_not_overtake_a_large_one(lab: Lab) -> None:
     assert (await lab.run(CODE, LargeFirst())).value == ["large", "small", "small too"]
+
+
+async def test_the_tokens_of_a_program_are_those_of_its_calls(lab: Lab) -> None:
+    """And not those of what it imports or searches."""
+    code = """
+    from client import get_client
+    from codemode import search_tools
+    search_tools("issue")
+    before = get_client().total_tokens
+    from servers.github import echo
+    echo(x="a" * 4_000)
+    before, get_client().total_tokens > 1_000
+    """
+    assert await lab.value(code) == [0, True]

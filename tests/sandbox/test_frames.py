@@ -23,7 +23,7 @@ def parsed(frame: Any) -> frames.GuestFrame:
 
 FRAMES: list[tuple[dict[str, Any], type[frames.GuestFrame], dict[str, Any]]] = [
     (CALL | {"more": 1}, frames.Call, {"arguments": {}, "raw": False}),
-    (CALL | {"raw": True, "size": 1}, frames.Call, {"raw": True}),
+    (CALL | {"raw": True, "size": 1, "memory": 1}, frames.Call, {"raw": True}),
     (READ, frames.Read, {"arguments": {}}),
     ({"op": "exceeded", "setting": "limits.call_bytes"}, frames.Exceeded, {"line": None}),
     ({"op": "line", "line": -1}, frames.Line, {"line": None}),
@@ -44,7 +44,7 @@ def test_each_frame_becomes_its_record(frame: dict[str, Any], kind: type[frames.
     made = parsed(frame)
     assert isinstance(made, kind)
     fields = made.model_dump()
-    own = {key: value for key, value in frame.items() if key in fields and key != "size"}
+    own = {key: value for key, value in frame.items() if key in fields and key not in ("size", "memory")}
     assert fields | own | more == fields, "bounded, and with all that it said"
     if isinstance(made, frames.HostCall):
         assert made.size == len(json.dumps(frame)), "whatever the guest says of it"

@@ -53,6 +53,16 @@ async def test_programs_that_fill_the_workspace_again_and_again_leave_no_more_th
     assert held(workspace) > MB, "control: what was within the quota is still there"
 
 
+async def test_programs_that_make_empty_folders_again_and_again_leave_no_more_than_the_quota(
+    lab: Lab, workspace: Path
+) -> None:
+    """What is there when a program begins may stay: each could add to what the one before has left."""
+    for number in range(3):
+        code = f"import os\nfor n in range(1_500):\n    os.mkdir(f'/workspace/{number}-{{n}}')"
+        assert await lab.limit(code, workspace_mb=4) == SETTING
+        assert used_bytes(workspace) <= 4 * MB
+
+
 async def test_a_cancelled_program_leaves_no_more_than_the_quota(
     lab: Lab, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,3 +125,11 @@ async def test_the_arguments_of_calls_that_wait_for_upstreams_take_no_more_than_
     guest = Guest([call(n, x="a" * 9 * MIB) for n in range(1, 20)])
     outcome = await outcome_of(guest, large, upstream_seconds=1)
     assert (outcome.ending, len(large.calls)) == (Ending.LIMITED, 1)
+
+
+async def test_small_values_count_by_the_memory_that_they_take() -> None:
+    """`{}` is twenty times as large once it is parsed: sixteen such calls would take 250 MiB."""
+    tools = Never()
+    guest = Guest([call(n, x=[{}] * 200_000) for n in range(1, 17)])
+    outcome = await outcome_of(guest, tools, upstream_seconds=2)
+    assert (outcome.ending, len(tools.calls)) == (Ending.LIMITED, 1)

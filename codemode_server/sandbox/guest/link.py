@@ -73,7 +73,8 @@ class Link:
         self._max_unanswered = 1
         self._unsent: collections.deque[tuple[str, str, Future[Any]]] = collections.deque()
         """For each: the start of its frame, the (long) JSON of its arguments, and its future."""
-        self._unanswered: dict[int, Future[Any]] = {}
+        self._unanswered: dict[int, tuple[Future[Any], bool]] = {}
+        """For each, whether it is a call."""
         self._last_id = 0
         self._outgoing: collections.deque[str] = collections.deque()
         self._sending = threading.Lock()
@@ -87,7 +88,7 @@ class Link:
         self.call_bytes = 2**62
         self.call_count = 0
         self.call_characters = 0
-        """Characters of the arguments of all calls, and of all answers."""
+        """Characters of the arguments of all calls, and of their answers."""
 
     def begin(self, frame: dict[str, Any]) -> None:
         self.execution_id = frame["execution_id"]
@@ -163,7 +164,7 @@ class Link:
         if not future.set_running_or_notify_cancel():
             return  # whoever asked was cancelled while it waited, so nothing must happen any more
         self._last_id += 1  # here, since ids have to grow
-        self._unanswered[self._last_id] = future
+        self._unanswered[self._last_id] = future, bool(body) or head.startswith('"op":"read"')
         self._transport.send(f'{{"id":{self._last_id},{head}{body}}}')
 
     def reply(self, op: str, error: Callable[[str], Exception], **fields: Any) -> tuple[Any, str]:
@@ -195,9 +196,9 @@ class Link:
         if text is None:
             return False
         reply = _DECODER.decode(text)
-        self.call_characters += len(text)
+        future, is_call = self._unanswered.pop(reply["id"], (None, False))
+        self.call_characters += len(text) if is_call else 0
         del text
-        future = self._unanswered.pop(reply["id"], None)
         self._flush()
         if future is not None and not future.done():  # it is, if whoever asked was cancelled meanwhile
             if reply["ok"]:

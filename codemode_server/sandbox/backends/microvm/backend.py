@@ -37,8 +37,8 @@ _BESIDE_PROGRAM_MB = 192
 """Memory of a microVM besides the program: kernel, supervisor, interpreter, part of the scratch folders."""
 _AFTER_AGE_SECONDS = 60.0
 _MAX_TRIES = 3
-_PAUSE_SECONDS = 0.5
-"""Before a boot that failed is tried once more."""
+_PAUSES_S = (0.5, 5.0, 15.0, 15.0)
+"""Before a boot that failed is tried again; more than once only where the machine was too busy to answer the SDK."""
 _PREFIX = "codemode-"
 _DIGITS = 8
 """Length of a run's name; short, since the paths of sockets in its folder must be short."""
@@ -132,17 +132,19 @@ class MicrovmBackend:
         self._run.close(is_clean=await self.pool.aclose())
 
     async def _boot(self, workspace: Path | None) -> Machine:
+        pauses_s = list(_PAUSES_S)
         async with self._boots:
-            try:
-                return await self._boot_once(workspace)
-            except BootFailed as error:
-                _log.info("trying once more: %s", error)
-            await anyio.sleep(_PAUSE_SECONDS)
-            return await self._boot_once(workspace)
-
-    async def _boot_once(self, workspace: Path | None) -> Machine:
-        name, folder = self._run.next_name(), self._run.folder
-        return await Machine.boot(self._settings, self._life_seconds, name, folder, workspace)
+            while True:
+                name, folder = self._run.next_name(), self._run.folder
+                try:
+                    return await Machine.boot(self._settings, self._life_seconds, name, folder, workspace)
+                except BootFailed as error:
+                    if not pauses_s:
+                        raise
+                    _log.info("trying once more: %s", error)
+                    await anyio.sleep(pauses_s.pop(0))
+                    if not error.is_answer_lost:
+                        pauses_s.clear()
 
     async def _run_with(self, quota: Quota, program: Program, host_api: HostApi) -> Outcome:
         for _ in range(_MAX_TRIES):

@@ -1,9 +1,9 @@
 """The host's end of one program: frames in, limits, an outcome out. Independent of the backend.
 
-One task reads the guest's frames. Each request runs in a task of its own, `calls_in_flight` of them at once; the loop
-reads no further while there are more of them, until one is answered and its answer sent (`frames` says what an honest
-guest keeps to). Whatever ends the program first decides its outcome: `done`, a limit, an error that the `HostApi`
-raised to end it, a frame no honest guest sends, the guest's end.
+One task reads the guest's frames. Each call runs in a task of its own, `calls_in_flight` of them at once, and so does
+one other request; the loop reads no further while there are more of them, until one is answered and its answer sent
+(`frames` says what an honest guest keeps to). Whatever ends the program first decides its outcome: `done`, a limit, an
+error that the `HostApi` raised to end it, a frame no honest guest sends, the guest's end.
 
 Large frames are parsed and written in a thread, one at a time.
 """
@@ -98,6 +98,7 @@ class Channel:
         self._host_api = host_api
         self._signal = signal
         self._slots = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
+        self._asking = anyio.Semaphore(1, fast_acquire=True)
         self._room = _ArgumentRoom(max(program.limits.call_bytes, _ROOM_BYTES))
         self._last_answer = anyio.Event()
         """Set when the answer that came last has been sent, or will never be; those before it were."""
@@ -209,8 +210,8 @@ class Channel:
                 await self._begin_call(frame, tasks)
             case frames.Request():
                 self._check_id(frame.id)
-                await self._slots.acquire()
-                tasks.start_soon(self._answer, frame)
+                await self._asking.acquire()
+                tasks.start_soon(self._answer, frame, self._asking)
             case frames.Output():
                 self._take_output(frame)
             case frames.Line():
@@ -239,7 +240,7 @@ class Channel:
         await self._room.take(call.id, call.memory)
         self._clock.call_started()
         self._timer.deadline = self._clock.deadline
-        tasks.start_soon(self._answer, call)
+        tasks.start_soon(self._answer, call, self._slots)
 
     async def _end_after_calls(self) -> None:
         for _ in range(self._limits.calls_in_flight):
@@ -247,7 +248,7 @@ class Channel:
         await anyio.sleep(_LINE_SECONDS)
         self._exceed_limit("limits.calls")
 
-    async def _answer(self, request: frames.Request) -> None:
+    async def _answer(self, request: frames.Request, slots: anyio.Semaphore) -> None:
         """Ask the host and send its answer. Answers are sent in the order in which they came, although a large one
         takes longer to encode than a small one that came after it."""
         is_call = isinstance(request, frames.HostCall)
@@ -286,7 +287,7 @@ class Channel:
             self._bug = self._bug or error
             self.end(Ending.DIED, None)
         finally:
-            self._slots.release()
+            slots.release()
 
     def _encoded(self, request_id: int, title: str, reply: Reply | CodemodeError) -> bytes:
         """The frame of an answer; the result of a call, which has a title, is an error if it is larger than a call may

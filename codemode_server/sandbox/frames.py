@@ -25,8 +25,8 @@ Request ids are integers that grow. Unknown fields are ignored; an unknown op, a
 
 How much may be on its way, so that neither end has to hold more than it can:
 
-* The guest has at most `limits.calls_in_flight` requests unanswered; it keeps the rest in its own memory. A guest that
-  sends more is not read from until the host has sent an answer.
+* The guest has at most `limits.calls_in_flight` calls (`call`, `read`) and one other request unanswered; it keeps the
+  rest in its own memory. A guest that sends more is not read from until the host has sent an answer.
 * The host also stops reading while the arguments of the calls that are being made take more memory than one call may.
   They make room when the call is done, which no guest can delay; so a guest may write a frame before it reads any.
 * Otherwise the host reads on, whether or not the guest reads its answers: an honest guest's write always ends.

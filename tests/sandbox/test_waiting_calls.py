@@ -82,6 +82,31 @@ echo(n="last")["n"]
     assert len(tools.calls) == made + 1
 
 
+@pytest.mark.portable
+async def test_a_program_whose_calls_all_hang_still_searches_and_imports(lab: Lab) -> None:
+    """The program has given them up; the host waits for the server until that is out of time."""
+
+    class Hanging(Tools):
+        async def _answer(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    code = f"""
+    import asyncio
+    {ECHO}
+    async def given_up(n):
+        try:
+            await asyncio.wait_for(echo(n=n), 0.5)
+        except TimeoutError:
+            return n
+    from codemode import search_tools
+    found = await asyncio.gather(*[given_up(n) for n in range(3)])
+    search_tools("issue")
+    found
+    """
+    assert await lab.value(code, Hanging(), calls_in_flight=3, wall_seconds=5.0) == [0, 1, 2]
+
+
 class Guest(ByteReceiveStream, ByteSendStream):
     """Sends what it was given, then `done`."""
 

@@ -70,9 +70,9 @@ class Link:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._max_unanswered = 1
-        self._unsent: collections.deque[tuple[str, str, Future[Any]]] = collections.deque()
-        """For each: the start of its frame, the (long) JSON of its arguments, and its future."""
+        self._max_calls = 1
+        self._unsent: collections.deque[tuple[str, str, Future[Any], bool]] = collections.deque()
+        """For each: the start of its frame, the (long) JSON of its arguments, its future, and whether it is a call."""
         self._unanswered: dict[int, tuple[Future[Any], bool]] = {}
         """For each, whether it is a call."""
         self._last_id = 0
@@ -93,7 +93,7 @@ class Link:
     def begin(self, frame: dict[str, Any]) -> None:
         self.execution_id = frame["execution_id"]
         self.call_bytes = frame["limits"]["call_bytes"]
-        self._max_unanswered = frame["limits"]["calls_in_flight"]
+        self._max_calls = frame["limits"]["calls_in_flight"]
 
     def open(self, timeout_s: float | None = None) -> Any:
         """Wait for the program: the first frame of all; None if it does not come in time."""
@@ -111,8 +111,9 @@ class Link:
     def request(self, op: str, **fields: Any) -> Future[Any]:
         """Ask the host. All but a `read` go before the calls that wait: the program stands still until then."""
         future: Future[Any] = Future()
-        ask = (to_json({"op": op, **fields})[1:-1], "", future)
-        (self._unsent.append if op == "read" else self._unsent.appendleft)(ask)
+        is_call = op == "read"
+        ask = (to_json({"op": op, **fields})[1:-1], "", future, is_call)
+        (self._unsent.append if is_call else self._unsent.appendleft)(ask)
         self._flush()
         return future
 
@@ -130,7 +131,7 @@ class Link:
         if forms and _bytes(head) + _bytes(arguments_json) + _MAX_REST_BYTES > self.call_bytes:
             head = to_json(frame)  # the host counts the whole frame
         future: Future[Any] = Future()
-        self._unsent.append((f'{head[1:-1]},"arguments":', arguments_json, future))
+        self._unsent.append((f'{head[1:-1]},"arguments":', arguments_json, future, True))
         self._flush()
         return future
 
@@ -153,18 +154,25 @@ class Link:
                 self._sending.release()
 
     def _has_next(self) -> bool:
-        may_ask = bool(self._unsent) and len(self._unanswered) < self._max_unanswered
-        return bool(self._outgoing) or may_ask
+        return bool(self._outgoing) or self._may_ask()
+
+    def _may_ask(self) -> bool:
+        """The host takes one other request beside the calls, which may all hang when the program has given them up."""
+        if not self._unsent:
+            return False
+        *_, is_call = self._unsent[0]
+        same = sum(is_call is other for _, other in self._unanswered.values())
+        return same < (self._max_calls if is_call else 1)
 
     def _send_next(self) -> None:
         if self._outgoing:
             self._transport.send(self._outgoing.popleft())
             return
-        head, body, future = self._unsent.popleft()
+        head, body, future, is_call = self._unsent.popleft()
         if not future.set_running_or_notify_cancel():
             return  # whoever asked was cancelled while it waited, so nothing must happen any more
         self._last_id += 1  # here, since ids have to grow
-        self._unanswered[self._last_id] = future, bool(body) or head.startswith('"op":"read"')
+        self._unanswered[self._last_id] = future, is_call
         self._transport.send(f'{{"id":{self._last_id},{head}{body}}}')
 
     def reply(self, op: str, error: Callable[[str], Exception], **fields: Any) -> tuple[Any, str]:

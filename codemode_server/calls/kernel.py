@@ -114,8 +114,8 @@ class Call:
     """The question that a person has approved, if any."""
     approval: ApprovalDecision | None = None
     """The decision that came of it."""
-    is_counted: bool = False
-    """True once limits have counted it."""
+    counted: set[str] = field(default_factory=set)
+    """The limits that have counted it."""
     progress: CallProgress = field(default_factory=CallProgress)
     recorded_as: Decision | None = None
     """The decision with which the journal was asked to record its beginning, if it was."""
@@ -229,8 +229,9 @@ class Decisions:
 
     def limit(self, call: Call, *, is_counted: bool) -> None:
         """Deny a call that exceeds a limit; another one counts, if it `is_counted`."""
+        arguments = [call.arguments] if call.values is None else [call.arguments, call.values.arguments]
         call.decision = self._limits.decision(
-            call.calls, call.target, call.arguments, call.decision, is_counted=is_counted
+            call.calls, call.target, arguments, call.decision, call.counted, is_counted=is_counted
         )
 
 

@@ -128,7 +128,7 @@ class Approval(Layer):
             await self._approve(call)
 
     async def _approve(self, call: Call) -> None:
-        """Ask the person until no question is left, and count the call for the limits, once."""
+        """Ask the person until no question is left, and count the call for each limit, once."""
         while isinstance(ask := call.decision, Ask):
             if call.approval is not None and ask == call.approved:
                 call.decision = call.approval
@@ -140,9 +140,7 @@ class Approval(Layer):
             call.approved, call.approval = ask, answer
             # What was approved may be forbidden by now, or the session has read more while the person was asked.
             self._decisions.decide_again(call)
-        if not call.is_counted:
-            call.is_counted = True
-            self._decisions.limit(call, is_counted=True)
+        self._decisions.limit(call, is_counted=True)
         require_not_denied(call.target, call.decision)
 
     async def _answer(self, call: Call, ask: Ask) -> ApprovalDecision:

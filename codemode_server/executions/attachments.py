@@ -62,7 +62,7 @@ class Attachments:
         title = redactor.line((name or "").replace("\\", "/").rpartition("/")[2], 120) or None
         kind, checked_type = await run_sized(len(data) >= LARGE_BYTES, checked, data, mime_type, title)
         data = await run_sized(len(data) >= LARGE_BYTES, _redacted, redactor, data, kind)
-        unsearched = self.execution.unsearched_files
+        unsearched = self.execution.unsearched_files()
         if kind != "text" and unsearched == "refuse":
             raise MetaToolError(
                 f"show(): {checked_type} can't be searched for personal data, so it is not shown (the user's setting "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from asyncio import Task, shield
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -126,7 +126,7 @@ class Execution:
     """None if it never ran in a sandbox."""
     warnings: list[str] = field(default_factory=list)
     """Doubts of the static check, a line each; the model gets them with the result."""
-    unsearched_files: Literal["show", "mark", "refuse"] = "show"
+    unsearched_files: Callable[[], Literal["show", "mark", "refuse"]] = lambda: "show"
     """The handling of shown files in which personal data can't be searched."""
     shown: list[ShownFile] = field(default_factory=list)
     """The files that it showed to the model, in order."""

@@ -81,6 +81,26 @@ async def test_a_server_that_may_not_receive_the_kind_is_not_called(tmp_path: Pa
         assert to == [f"for {ORIGINAL}", "for <FIELD_999>"], "the controls"
 
 
+@pytest.mark.parametrize("customer", ["rows[0]['Customer']", f"'{ORIGINAL}'"])
+async def test_a_limit_whose_condition_sees_the_value_counts_the_token_too(tmp_path: Path, customer: str) -> None:
+    """The address in clear is the control."""
+    rule = {
+        "allow": "salesforce",
+        "when": "args.recordId == 'o' && args.data.email.endsWith('.com')",
+        "limit": "2/hour",
+    }
+    path = configuration(
+        tmp_path,
+        privacy={"servers": {"google_drive": "tokens"}, "release": {"salesforce": ["email"]}},
+        permissions={"rules": [rule]},
+    )
+    send = "from servers.salesforce import update_record\n"
+    send += f"for _ in range(4):\n    update_record('SalesMeeting', 'o', {{'email': {customer}}})"
+    async with in_memory(path) as host:
+        assert "its limit of 2/hour is reached" in (await host.run(SHEET + send)).text
+        assert [it["data"]["email"] for it in host.reached("update_record")] == [ORIGINAL] * 2
+
+
 @pytest.mark.parametrize(("answer", "sent"), [("accept", 1), ("decline", 0)])
 async def test_the_person_may_be_asked_and_sees_the_values(tmp_path: Path, answer: str, sent: int) -> None:
     person = Person(action=answer, content={"answer": "Allow this call"})

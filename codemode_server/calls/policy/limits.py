@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from codemode_server.calls.execution_calls import ExecutionCalls
@@ -40,31 +40,37 @@ class Limits:
         self,
         calls: ExecutionCalls,
         target: CallTarget,
-        arguments: dict[str, Any],
+        arguments: Sequence[dict[str, Any]],
         decided: Decision,
+        counted: set[str],
         *,
         is_counted: bool = True,
     ) -> Decision:
         """The decision on a call, where `decided` is that of rules and layers; one that goes through counts, if it
-        `is_counted`."""
+        `is_counted`. `arguments`: as the program gave them, and as they are sent if that differs. `counted`: the limits
+        that have counted the call, which it may pass again after an edit; those that count it now are added."""
         per_minute = self._config.settings.limits.calls_per_minute
         if isinstance(decided, Deny) or not (per_minute or self._policy.has_limits):
             return decided
         is_sent = isinstance(decided, Allow | Ask)
         limits: list[tuple[str, RuleLimit]] = []
-        rule = self._policy.rule(calls, target, arguments)
-        if rule is not None and (limit := rule.limit) is not None and (is_sent or limit.seconds is None):
-            limits.append((rule.settings.text, limit))  # the same after an edit that leaves the rule as it is
-            wait = None if isinstance(decided, Recorded) else self._seconds_until_free(calls, *limits[0])
+        # By their texts, which stay the same after an edit that leaves a rule as it is.
+        rules = {it.settings.text: it for one in arguments if (it := self._policy.rule(calls, target, one)) is not None}
+        for name, rule in rules.items():
+            if (limit := rule.limit) is None or name in counted or not (is_sent or limit.seconds is None):
+                continue
+            limits.append((name, limit))
+            wait = None if isinstance(decided, Recorded) else self._seconds_until_free(calls, name, limit)
             if wait is not None:
                 reason = f"{rule.source}: its limit of {rule.settings.limit} is reached"
                 return Deny(f"{reason}; {_next_in(wait)}", advice="")
-        if is_sent and per_minute:
+        if is_sent and per_minute and _QUOTA not in counted:
             limits.append((_QUOTA, RuleLimit(per_minute, 60.0)))
             if (wait := self._seconds_until_free(calls, *limits[-1])) is not None:
                 return Deny(f"{_QUOTA} is {per_minute:,}; {_next_in(wait)}", advice="")
         for name, limit in limits if is_counted else ():
             self._count(calls, name, limit)
+            counted.add(name)
         return decided
 
     def _seconds_until_free(self, calls: ExecutionCalls, rule: str, limit: RuleLimit) -> float | None:

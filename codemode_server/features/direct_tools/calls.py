@@ -38,6 +38,7 @@ _MIN_TOKENS = 50
 _MAX_NAME_CHARACTERS = 200
 _MAX_URI_CHARACTERS = 2_000
 _ROOM_FOR_THE_REST = 10_000
+_UNSEARCHED = "cut: {} is not shown: it can't be searched for personal data (privacy.shown_files)"
 _LINK_REMARK = (
     "note: links of this server can't be read by the host; a program that calls this tool reads them: its result has "
     ".files, file.text fetches one"
@@ -75,7 +76,7 @@ def direct_answer(execution: Execution, limits: LimitSettings, redactor: Redacto
     if not result:
         return Answer(_error_text(execution, redactor), {}, is_error=True)
     tokens = limits.output_tokens
-    blocks = _Blocks(limits, redactor, execution.unsearched_files)
+    blocks = _Blocks(limits, redactor, execution.unsearched_files())
     for item in _items(result)[:_MAX_BLOCKS]:
         blocks.add(item)
     blocks.fit_texts(tokens, MAX_ERROR_CHARACTERS if is_error else MAX_CHARACTERS)
@@ -141,6 +142,12 @@ class _Blocks:
                 if self._takes(data, resource):
                     contents = self._resource(resource, "file:///blob") | {"blob": data}
                     self.made.append({"type": "resource", "resource": contents})
+            case {"data": _} | {"blob": _} if self.unsearched != "show":
+                self.remarks.append(_UNSEARCHED.format("a block of an unknown kind"))
+            case {"type": "resource_link", "uri": str(uri)} if self.unsearched != "show" and uri.lower().startswith(
+                "data:"
+            ):
+                self.remarks.append(_UNSEARCHED.format("a link that holds its file"))
             case {"type": "resource_link", "uri": str(uri)} if len(uri) <= _MAX_URI_CHARACTERS:
                 if not uri.lower().startswith(("https:", "http:")) and _LINK_REMARK not in self.remarks:
                     self.remarks.append(_LINK_REMARK)
@@ -181,9 +188,7 @@ class _Blocks:
         if not _is_base64(data):
             self.remarks.append(f"cut: {title} is not shown, since it is not valid base64")
         elif self.unsearched == "refuse":
-            self.remarks.append(
-                f"cut: {title} is not shown: it can't be searched for personal data (privacy.shown_files)"
-            )
+            self.remarks.append(_UNSEARCHED.format(title))
         elif self._files >= self.limits.shown_files:
             self.remarks.append(f"cut: {title} is not shown (limits.shown_files); a program can save or show it")
         elif self._file_bytes + len(data) > room:

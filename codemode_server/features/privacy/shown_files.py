@@ -16,6 +16,8 @@ class SearchedFiles(ExecutionLayer):
 
     @asynccontextmanager
     async def around_run(self, execution: Execution) -> AsyncIterator[None]:
-        settings = execution.caller.config.settings
-        execution.unsearched_files = PrivacySettings.of(settings).unsearched_files
+        config = execution.caller.config
+        execution.unsearched_files = lambda: (
+            PrivacySettings.of(config.settings).unsearched_files
+        )  # an edit counts at once
         yield

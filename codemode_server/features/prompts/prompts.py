@@ -31,6 +31,10 @@ MAX_ARGUMENT_CHARACTERS = 256 * 1024
 MAX_RESULT_CHARACTERS = 2 * 2**20
 """Messages of one prompt as JSON, with images in base64."""
 _MAX_MESSAGES = 100
+_PASSED_ON = frozenset(
+    ["type", "text", "data", "blob", "mimeType", "uri", "name", "title", "description", "size", "resource"]
+)
+"""Keys of contents; others, such as icons, could hold files too."""
 _DESCRIPTION_CHARACTERS = 600
 
 
@@ -80,7 +84,7 @@ class Prompts:
         if execution.outcome.error is not None:
             raise MetaToolError(caller.redactor.visible(execution.outcome.error.message))
         result = execution.direct_call.result if execution.direct_call else {}
-        unsearched = execution.unsearched_files
+        unsearched = execution.unsearched_files()
         return await run_sized(is_large(result), _passed_on, name, result, caller.redactor, unsearched)
 
 
@@ -120,15 +124,15 @@ def _remark(said: str) -> dict[str, Any]:
 
 def _is_file(content: dict[str, Any]) -> bool:
     resource = content.get("resource")
-    return "data" in content or (isinstance(resource, dict) and "blob" in resource)
+    held = [content, resource] if isinstance(resource, dict) else [content]
+    return any("data" in it or "blob" in it or str(it.get("uri")).lower().startswith("data:") for it in held)
 
 
 def _cleaned(content: dict[str, Any]) -> dict[str, Any]:
-    fresh = {key: value for key, value in content.items() if key != "_meta"}
-    for holder in (fresh, fresh.get("resource")):
-        if isinstance(holder, dict) and isinstance(holder.get("text"), str):
-            holder["text"] = clean(holder["text"])
-    return fresh
+    kept = {key: clean(it) if isinstance(it, str) else it for key, it in content.items() if key in _PASSED_ON}
+    if isinstance(resource := kept.get("resource"), dict):
+        kept["resource"] = _cleaned(resource)
+    return kept
 
 
 def _name(server: Server, prompt: PromptDefinition) -> str:

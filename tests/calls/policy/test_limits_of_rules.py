@@ -44,8 +44,11 @@ class Product:
         return ExecutionCalls(ExecutionId("x1"), context)
 
     def decide(self, calls: ExecutionCalls, name: str = "send", **arguments: Any) -> Decision:
+        return self.decide_again(calls, set(), name, **arguments)
+
+    def decide_again(self, calls: ExecutionCalls, counted: set[str], name: str = "send", **arguments: Any) -> Decision:
         decided = self.policy.decide(calls, target(name), arguments)
-        return self.limits.decision(calls, target(name), arguments, decided)
+        return self.limits.decision(calls, target(name), [arguments], decided, counted)
 
     def kinds(self, calls: ExecutionCalls, count: int) -> list[str]:
         return [self.decide(calls).kind for _ in range(count)]
@@ -97,7 +100,7 @@ def test_a_limit_for_a_time_holds_for_all_executions_of_a_principal_and_no_other
 def test_a_call_that_something_else_denies_does_not_count() -> None:
     product = Product({"allow": "mail", "limit": "1/execution"})
     calls = product.execution()
-    assert product.limits.decision(calls, target("draft"), {}, Deny("no drafts")) == Deny("no drafts")
+    assert product.limits.decision(calls, target("draft"), [{}], Deny("no drafts"), set()) == Deny("no drafts")
     assert product.decide(calls).kind == "allow"
     assert product.decide(calls).kind == "deny", "control"
 
@@ -106,7 +109,7 @@ def test_what_an_earlier_run_made_exceeds_none_and_counts_for_the_execution() ->
     product = Product({"allow": "mail", "limit": "1/execution"})
     calls = product.execution()
     replay = Recorded(CallOutcome(CallStatus.SUCCEEDED, 1.0), "call 1 of the earlier run")
-    assert [product.limits.decision(calls, target(), {}, replay) for _ in range(2)] == [replay, replay]
+    assert [product.limits.decision(calls, target(), [{}], replay, set()) for _ in range(2)] == [replay, replay]
     assert product.decide(calls).kind == "deny"
 
 
@@ -118,3 +121,13 @@ def test_an_edit_that_leaves_a_rule_as_it_is_forgets_no_calls() -> None:
     assert product.decide(calls).kind == "deny"
     product.config.replace(settings({"allow": "mail", "limit": "2/hour"}), NO_SECRETS)
     assert product.decide(calls).kind == "allow", "control: another limit counts anew"
+
+
+def test_a_call_that_is_decided_again_is_counted_once_by_each_limit_and_by_one_that_an_edit_brought() -> None:
+    product = Product({"allow": "mail/send", "limit": "3/minute"})
+    calls, counted = product.execution(), set[str]()
+    assert [product.decide_again(calls, counted).kind for _ in range(5)] == ["allow"] * 5
+    product.config.replace(settings({"allow": "mail/send", "limit": "1/execution"}), NO_SECRETS)
+    assert product.decide_again(calls, counted).kind == "allow"
+    assert product.decide(calls).kind == "deny"
+    assert len(counted) == 2

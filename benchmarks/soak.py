@@ -33,7 +33,7 @@ Sample = dict[str, float]
 """Figures of a product at rest, by name; sizes are MiB."""
 
 BOUNDS = {
-    "memory": 192,  # programs of three hosts may print 16 MB each at once, and the allocator keeps that room
+    "memory": 256,  # programs of three hosts may print 16 MB each at once, and the allocator keeps that room
     "memory of children": 96,
     "descriptors": 8,  # idle connections to the upstream over HTTP are one to three more or fewer
     "threads": 0,

@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 import anyio
 import anyio.to_thread
+from sqlalchemy import Connection
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage.database import Database, placeholders
@@ -50,7 +51,7 @@ CACHES = (
 Their stores limit their size."""
 
 
-Deletion: TypeAlias = Callable[[float, sqlite3.Connection], int]
+Deletion: TypeAlias = Callable[[float, Connection], int]
 """Deletes some rows of a feature, those from before a time and surplus ones; returns how many."""
 
 
@@ -112,10 +113,11 @@ class Upkeep:
         problems: dict[str, None] = {}
         try:
             with closing(Database(self._folder)) as database:
-                with database.use() as connection:
+                with database.connect() as connection:  # the only one of this pool
+                    raw = _raw(connection)
                     # Otherwise a commit of the journal would have to write a long log into the file.
-                    connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-                    connection.set_progress_handler(self._is_ending.is_set, _STEPS_BETWEEN_CHECKS)
+                    raw.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+                    raw.set_progress_handler(self._is_ending.is_set, _STEPS_BETWEEN_CHECKS)
                 for step in self._steps(database):
                     try:
                         step()
@@ -158,12 +160,12 @@ class Upkeep:
             limits.append(until)
 
         def delete() -> int:
-            with database.use() as connection:
-                rows = connection.execute(
+            with database.begin(reads=True) as connection:
+                rows = connection.exec_driver_sql(
                     "SELECT execution_id FROM journal_executions WHERE ended_at <= ? ORDER BY ended_at LIMIT ?",
                     (max(limits), _BATCH_ROWS),
                 ).fetchall()
-            names = [name for (name,) in rows]
+            names = tuple(name for (name,) in rows)
             which = f"execution_id IN ({placeholders(len(names))})"
             self._delete(database, "journal_calls", "execution_id, seq", which, names)
             self._delete(database, "approvals", "approval_id", which, names)
@@ -175,15 +177,15 @@ class Upkeep:
 
     def _delete_audit(self, database: Database) -> None:
         limits = []
-        with database.use() as connection:
-            total, last = connection.execute("SELECT TOTAL(bytes), MAX(number) FROM audit").fetchone()
+        with database.begin(reads=True) as connection:
+            total, last = connection.exec_driver_sql("SELECT TOTAL(bytes), MAX(number) FROM audit").fetchone()
             if self._audit.days:
-                recent = connection.execute(
+                recent = connection.exec_driver_sql(
                     "SELECT MIN(number) FROM audit WHERE at >= ?", (self._clock() - self._audit.days * _DAY,)
                 ).fetchone()[0]
                 limits.append(recent - 1 if recent else last or 0)
             if self._audit.bytes and total > self._audit.bytes:
-                newest_first = connection.execute("SELECT number, bytes FROM audit ORDER BY number DESC")
+                newest_first = connection.exec_driver_sql("SELECT number, bytes FROM audit ORDER BY number DESC")
                 limits.append(int(_beyond(newest_first, self._audit.bytes * 9 // 10) or 0))
                 newest_first.close()  # while it is open, SQLite refuses to write once others have written
         if limits:
@@ -191,25 +193,34 @@ class Upkeep:
             self._in_batches(partial(database.transact, delete))
 
     def _shrink(self, database: Database) -> None:
-        with database.use() as connection:
+        with database.connect() as connection:
+            raw = _raw(connection)
 
             def free_pages() -> int:
-                (count,) = connection.execute("PRAGMA freelist_count").fetchone()
+                (count,) = raw.execute("PRAGMA freelist_count").fetchone()
                 if count <= _FREE_PAGES:
                     return 0
                 # `execute` would step once and free one page, since the statement returns rows without columns.
-                connection.executescript(f"PRAGMA incremental_vacuum({_BATCH_PAGES})")
+                raw.executescript(f"PRAGMA incremental_vacuum({_BATCH_PAGES})")
                 return _BATCH_PAGES
 
             self._in_batches(free_pages)
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+def _raw(connection: Connection) -> sqlite3.Connection:
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, sqlite3.Connection)
+    return raw
 
 
 def _too_much(database: Database, most: int) -> float | None:
     """Executions that ended at this time or earlier have to be deleted to leave nine tenths of `most` bytes; None if
     they fit."""
-    with database.use() as connection:
-        (total,) = connection.execute("SELECT SUM(bytes) FROM journal_executions WHERE ended_at IS NOT NULL").fetchone()
+    with database.begin(reads=True) as connection:
+        (total,) = connection.exec_driver_sql(
+            "SELECT SUM(bytes) FROM journal_executions WHERE ended_at IS NOT NULL"
+        ).fetchone()
         if (total or 0) <= most:
             return None
         # The newest stays, however large, so that no program can have its own record deleted.
@@ -217,7 +228,7 @@ def _too_much(database: Database, most: int) -> float | None:
             "SELECT ended_at, COALESCE(bytes, 0) FROM journal_executions WHERE ended_at IS NOT NULL"
             " ORDER BY ended_at DESC LIMIT -1 OFFSET 1"
         )
-        return _beyond(connection.execute(newest_first), most * 9 // 10)
+        return _beyond(connection.exec_driver_sql(newest_first), most * 9 // 10)
 
 
 def _beyond(newest_first: Iterable[tuple[float, int]], most_bytes: int) -> float | None:

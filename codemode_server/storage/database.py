@@ -13,22 +13,28 @@ import os
 import re
 import shutil
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sqlalchemy import Connection, Executable, Row, create_engine
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.event import listen
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import QueuePool
+from sqlalchemy.schema import CreateIndex, CreateTable
+
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.processes.file_lock import held
-from codemode_server.storage.schema import SCHEMA, VERSION
+from codemode_server.storage.schema import SCHEMA
+from codemode_server.storage.tables import VERSION, metadata
 from codemode_server.support.private_files import NotPrivate, check_file, open_private, private_folder
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Values = Sequence[object] | Mapping[str, object]
 
 FILE_NAME = "codemode.db"
 ASIDE_NAME = f"{FILE_NAME}.set-aside"
@@ -39,6 +45,9 @@ _WAL_BYTES = 4 * 2**20
 _BUSY_SECONDS = 5.0
 _FULL_BELOW_BYTES = 64 * 1024
 """SQLite may report a full disk as an I/O error; with less free space than this, the disk is taken for full."""
+_TRANSACTION = "codemode_transaction"
+"""Key in a connection's `info`: how its next transaction begins, and whether that is durable."""
+_IS_DURABLE = "codemode_is_durable"
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
@@ -54,14 +63,23 @@ class Database:
         """Open or create the database in `folder`. Raises `JournalUnavailable`: it cannot be opened."""
         self.path = folder / FILE_NAME
         self._is_closed = False
-        self._connection = _open(self.path)
-        self._reading = threading.Lock()
+        first: list[sqlite3.Connection] = [_open(self.path)]
+        self._engine = create_engine(
+            "sqlite://", poolclass=QueuePool, creator=lambda: first.pop() if first else _connection(self.path)
+        )
+        listen(self._engine, "begin", _begin)
         self._identity = _identity(self.path)
+        with self.begin():  # the pool owns the first connection now, and closes it
+            pass
 
     @contextmanager
-    def use(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for one statement or transaction. Raises `JournalUnavailable`: if SQLite fails: full disk,
-        lock held for 5 seconds, damaged or read-only file; or if the file was moved or removed."""
+    def begin(
+        self, connection: Connection | None = None, *, reads: bool = False, is_durable: bool = False
+    ) -> Iterator[Connection]:
+        """A transaction, on this connection or one of the pool: all changes or none. The file is locked first, so that
+        changes of other processes are seen, unless it only `reads`. With `is_durable` it survives a power cut. Raises
+        `JournalUnavailable`: SQLite fails: full disk, lock held for 5 seconds, damaged or read-only file; or the file
+        was moved or removed."""
         if not self._is_closed and self._identity != _identity(self.path):
             # SQLite would go on writing to a file that nobody can find any more.
             raise JournalUnavailable(
@@ -69,48 +87,60 @@ class Database:
                 "restart codemode-server, which makes a new one."
             )
         try:
-            yield self._connection
-        except sqlite3.Error as error:
+            with nullcontext(connection) if connection is not None else self._engine.connect() as used:
+                used.info[_TRANSACTION] = "BEGIN" if reads else "BEGIN IMMEDIATE", is_durable
+                with used.begin():
+                    yield used
+        except DBAPIError as error:
+            raise unavailable(self.path, error.orig or error) from error.orig
+        except sqlite3.Error as error:  # while a connection is opened
             raise unavailable(self.path, error) from error
 
-    def transact(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        with self.use() as connection, transaction(connection):
+    def connect(self) -> Connection:
+        """A connection of the caller, for `begin`. Raises `JournalUnavailable`."""
+        try:
+            return self._engine.connect()
+        except (sqlite3.Error, OSError) as error:
+            raise unavailable(self.path, error) from error
+
+    def transact(self, step: Callable[[Connection], T], *, is_durable: bool = False) -> T:
+        with self.begin(is_durable=is_durable) as connection:
             return step(connection)
 
-    def write(self, statement: str, values: tuple[object, ...]) -> int:
-        """Execute one statement; returns the number of changed rows. Raises `JournalUnavailable`: as `use`."""
-        with self.use() as connection:
-            return connection.execute(statement, values).rowcount
-
-    async def read(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        """Do a step that only reads in a thread, one at a time. Raises `JournalUnavailable`: as `use`."""
+    async def read(self, step: Callable[[Connection], T]) -> T:
+        """Do a step that only reads in a thread. Raises `JournalUnavailable`: as `begin`."""
         from anyio import to_thread
 
         def read() -> T:
-            with self._reading, self.use() as connection:
+            with self.begin(reads=True) as connection:
                 return step(connection)
 
         return await to_thread.run_sync(read)
 
-    async def rows(self, statement: str, values: Values = ()) -> list[Any]:
-        return await self.read(lambda connection: connection.execute(statement, values).fetchall())
+    async def rows(self, statement: Executable | str, values: Any = ()) -> list[Row[Any]]:
+        return await self.read(lambda connection: executed(connection, statement, values))
+
+    def write(self, statement: str, values: tuple[object, ...]) -> int:
+        with self.begin() as connection:
+            return connection.exec_driver_sql(statement, values).rowcount
 
     def close(self) -> None:
         self._is_closed = True
-        with suppress(sqlite3.Error):
-            self._connection.close()
+        self._engine.dispose()
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All changes or none. The file is locked first, so that changes of other processes are seen."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+def _begin(connection: Connection) -> None:
+    statement, is_durable = connection.info[_TRANSACTION]
+    if is_durable != connection.info.get(_IS_DURABLE, False):
+        connection.exec_driver_sql(f"PRAGMA synchronous = {'FULL' if is_durable else 'NORMAL'}")
+        connection.info[_IS_DURABLE] = is_durable
+    connection.exec_driver_sql(statement)
+
+
+def executed(connection: Connection, statement: Executable | str, values: Any = ()) -> list[Row[Any]]:
+    if isinstance(statement, str):
+        return [*connection.exec_driver_sql(statement, values)]
+    return [*connection.execute(statement)]
 
 
 def placeholders(count: int) -> str:
@@ -238,18 +268,31 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     if _version(connection) == 0:
-        with transaction(connection):  # another process may have created them meanwhile
-            if _version(connection) == 0:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if _version(connection) == 0:  # another process may have created them meanwhile
                 if _tables(connection):
                     raise _damaged(path, "it has tables of another program")
-                for statement in filter(str.strip, SCHEMA.split(";")):
+                for statement in (*filter(str.strip, SCHEMA.split(";")), *_definitions()):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
     if (version := _version(connection)) != VERSION:
         raise _OtherSchema(f"the record {path} was written by another version of codemode-server (schema {version}).")
-    names = re.findall(r"CREATE TABLE (\w+)", SCHEMA)
-    if missing := sorted({*names} - _tables(connection)):
+    names = {*re.findall(r"CREATE TABLE (\w+)", SCHEMA), *metadata.tables}
+    if missing := sorted(names - _tables(connection)):
         raise _damaged(path, f"there is no table {missing[0]!r}")
+
+
+def _definitions() -> Iterator[str]:
+    dialect = sqlite.dialect()
+    for table in metadata.sorted_tables:
+        yield str(CreateTable(table).compile(dialect=dialect))
+        for index in table.indexes:
+            yield str(CreateIndex(index).compile(dialect=dialect))
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import queue
-import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,8 +18,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from sqlalchemy import Connection, Executable, Row
+
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
-from codemode_server.storage.database import Database, Values, is_locked, transaction
+from codemode_server.storage.database import Database, executed, is_locked
 
 if TYPE_CHECKING:
     import asyncio  # not at run time before the first answer to the host
@@ -34,7 +35,7 @@ _COLLECT_S = 0.05
 _ENDING = "codemode-server is ending, so nothing is recorded any more"
 
 T = TypeVar("T")
-Step = Callable[[sqlite3.Connection], T]
+Step = Callable[[Connection], T]
 
 
 @dataclass(slots=True)
@@ -59,6 +60,7 @@ class DatabaseThread:
         """Guards `_posted`, `_thread` and `_is_closed`: a step that is queued after the end would never be answered."""
         self._thread: threading.Thread | None = None
         self._database: Database | None = None
+        self._connection: Connection | None = None
         self._is_closed = False
 
     async def run(self, step: Step[T], *, is_durable: bool = False) -> T:
@@ -75,8 +77,8 @@ class DatabaseThread:
             raise JournalUnavailable(_ENDING)
         return future
 
-    async def rows(self, statement: str, values: Values = ()) -> list[Any]:
-        return await self.run(lambda connection: connection.execute(statement, values).fetchall())
+    async def rows(self, statement: Executable | str, values: Any = ()) -> list[Row[Any]]:
+        return await self.run(lambda connection: executed(connection, statement, values))
 
     def post(
         self,
@@ -142,6 +144,8 @@ class DatabaseThread:
             if requests:
                 self._do(requests)
                 _answer(requests)
+        if self._connection is not None:
+            self._connection.close()
         if self._database is not None:
             self._database.close()
 
@@ -151,8 +155,11 @@ class DatabaseThread:
         try:
             if self._database is None:
                 self._database = Database(self._folder)
-            with self._database.use() as connection:
-                _transact(requests, connection)
+                self._connection = self._database.connect()
+            is_durable = any(map(attrgetter("is_durable"), requests))
+            with self._database.begin(self._connection, is_durable=is_durable) as connection:
+                for request in requests:
+                    request.result = request.step(connection)
         except Exception as error:  # noqa: BLE001 - raised in the caller
             if len(requests) > 1 and self._database is not None and not is_locked(error):
                 for request in requests:
@@ -162,17 +169,6 @@ class DatabaseThread:
                     request.error = _copy(error)
                     if request.on_error is not None:
                         request.on_error(request.error)
-
-
-def _transact(requests: Sequence[_Request[Any]], connection: sqlite3.Connection) -> None:
-    if any(map(attrgetter("is_durable"), requests)):
-        connection.execute("PRAGMA synchronous = FULL")
-    try:
-        with transaction(connection):
-            for request in requests:
-                request.result = request.step(connection)
-    finally:
-        connection.execute("PRAGMA synchronous = NORMAL")
 
 
 def _answer(requests: Sequence[_Request[Any]]) -> None:

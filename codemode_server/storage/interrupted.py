@@ -7,12 +7,13 @@ Which processes live is known by the locks of their folders, so any number of pr
 from __future__ import annotations
 
 import logging
-import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+
+from sqlalchemy import Connection
 
 from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.domain.errors import JournalUnavailable
@@ -57,13 +58,13 @@ def settle_before_reading(folder: Path) -> None:
         logger.warning("executions of servers that were killed are shown as running: %s", error)
 
 
-def _interrupt(which: str, value: object, now: float, connection: sqlite3.Connection) -> None:
-    executions = connection.execute(
+def _interrupt(which: str, value: object, now: float, connection: Connection) -> None:
+    executions = connection.exec_driver_sql(
         f"SELECT execution_id, principal, session_id FROM journal_executions WHERE ended_at IS NULL AND {which}",  # noqa: S608
         (value,),
     ).fetchall()
     for execution_id, principal, session_id in executions:
-        connection.execute(
+        connection.exec_driver_sql(
             "UPDATE journal_executions SET status = ?2, error = ?3, ended_at = ?4, (calls, bytes) ="  # noqa: S608
             f" (SELECT COUNT(*), {_BYTES} FROM journal_calls AS made WHERE made.execution_id = ?1)"
             " WHERE execution_id = ?1",

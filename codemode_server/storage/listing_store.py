@@ -6,8 +6,9 @@ A very large listing is not stored and has to be fetched at each start.
 from __future__ import annotations
 
 import logging
-import sqlite3
 import time
+
+from sqlalchemy import Connection
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage.database import Database
@@ -46,8 +47,8 @@ class ListingStore:
 
     def _stored(self, name: str, fingerprint: str) -> CachedListing | None:
         try:
-            with self._database.use() as connection:
-                row = connection.execute(
+            with self._database.begin(reads=True) as connection:
+                row = connection.exec_driver_sql(
                     "SELECT listing FROM listings WHERE upstream = ? AND fingerprint = ?", (name, fingerprint)
                 ).fetchone()
         except JournalUnavailable as error:
@@ -60,7 +61,7 @@ class ListingStore:
         """Delete what was stored without encryption of servers that are protected now."""
         self._thread.post(self._delete_plain, "lists of tools of protected servers can't be deleted")
 
-    def _delete_plain(self, connection: sqlite3.Connection) -> None:
+    def _delete_plain(self, connection: Connection) -> None:
         servers = "SELECT DISTINCT upstream FROM listings"
         self._texts.change_plain(
             connection, servers, "DELETE FROM listings WHERE upstream = ? AND substr(listing, 1, 1) = ?"
@@ -81,15 +82,17 @@ class ListingStore:
             return  # a later listing has replaced it
         row = (name, fingerprint, stored, time.time())
 
-        def replace(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM listings WHERE upstream = ? AND fingerprint = ?", (name, fingerprint))
+        def replace(connection: Connection) -> None:
+            connection.exec_driver_sql(
+                "DELETE FROM listings WHERE upstream = ? AND fingerprint = ?", (name, fingerprint)
+            )
             if self._texts.is_protected(name):  # also what was stored before
                 self._delete_plain(connection)
             if stored:
-                connection.execute(
+                connection.exec_driver_sql(
                     "INSERT INTO listings (upstream, fingerprint, listing, stored_at) VALUES (?, ?, ?, ?)", row
                 )
-            connection.execute(_DELETE_OLD, (name, name, _MAX_OF_UPSTREAM))
+            connection.exec_driver_sql(_DELETE_OLD, (name, name, _MAX_OF_UPSTREAM))
 
         self._thread.post(replace, f"the tools of {name} can't be stored for next time")
 

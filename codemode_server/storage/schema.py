@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-VERSION = 26
-"""Stored as SQLite's `user_version`. Increase it with each change of the tables."""
-
 SCHEMA = """
 CREATE TABLE listings (
     upstream TEXT NOT NULL, fingerprint TEXT NOT NULL, listing BLOB NOT NULL, stored_at REAL NOT NULL,
@@ -39,14 +36,6 @@ CREATE TABLE journal_calls (
     error BLOB, ended_at REAL, PRIMARY KEY (execution_id, seq)
 );
 CREATE TABLE cancel_requests (execution_id TEXT PRIMARY KEY, asked_at REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE approvals (
-    approval_id TEXT PRIMARY KEY, execution_id TEXT NOT NULL, key_hint INTEGER NOT NULL, principal TEXT NOT NULL,
-    session_id TEXT NOT NULL, asked_at REAL NOT NULL, expires_at REAL NOT NULL, question BLOB NOT NULL, scope TEXT,
-    answer BLOB
-);
-CREATE INDEX approvals_by_execution ON approvals (execution_id, key_hint);
-CREATE INDEX approvals_open ON approvals (principal, asked_at) WHERE answer IS NULL;
-CREATE INDEX approvals_remembered ON approvals (principal, session_id) WHERE scope IS NOT NULL;
 
 CREATE TABLE audit (
     number INTEGER PRIMARY KEY, kind TEXT NOT NULL, principal TEXT NOT NULL, session_id TEXT NOT NULL,
@@ -69,20 +58,6 @@ CREATE TABLE flow_programs (
     execution_id TEXT PRIMARY KEY, principal TEXT NOT NULL, holder TEXT NOT NULL, began_at REAL NOT NULL,
     run TEXT NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE tool_definitions (
-    principal TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL, digest TEXT NOT NULL, former TEXT NOT NULL,
-    seen_at REAL NOT NULL, accepted_at REAL, description_mark TEXT NOT NULL, schema_mark TEXT NOT NULL,
-    definition BLOB NOT NULL, size INTEGER NOT NULL, PRIMARY KEY (principal, server, tool, digest)
-);
-CREATE INDEX tool_definitions_size ON tool_definitions (principal, server, size);
-CREATE TABLE privacy_tokens (
-    principal TEXT NOT NULL, label TEXT NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL, lookup BLOB,
-    value BLOB, made_at REAL NOT NULL, used_at REAL NOT NULL, change INTEGER NOT NULL, server TEXT NOT NULL,
-    PRIMARY KEY (principal, label, number)
-) WITHOUT ROWID;
-CREATE UNIQUE INDEX privacy_tokens_lookup ON privacy_tokens (principal, lookup) WHERE lookup IS NOT NULL;
-CREATE INDEX privacy_tokens_change ON privacy_tokens (principal, change);
-CREATE INDEX privacy_tokens_room ON privacy_tokens (principal, server, lookup) WHERE lookup IS NOT NULL;
 
 CREATE TABLE savings (
     number INTEGER PRIMARY KEY, principal TEXT NOT NULL, at REAL NOT NULL, tool TEXT NOT NULL, execution_id TEXT,

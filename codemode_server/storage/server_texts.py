@@ -4,10 +4,11 @@ encrypted too, since they may name persons."""
 from __future__ import annotations
 
 import logging
-import sqlite3
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+
+from sqlalchemy import Connection
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.support.private_cipher import PrivateCipher, ValueUnreadable
@@ -58,9 +59,9 @@ class ServerTexts:
             logger.warning("the tools of %s from last time can't be read: %s", server, error)
             return ""
 
-    def change_plain(self, connection: sqlite3.Connection, servers: str, statement: str) -> None:
+    def change_plain(self, connection: Connection, servers: str, statement: str) -> None:
         """Run a statement for each protected one of the selected servers, with its name and how a text begins that is
         not encrypted."""
-        for (server,) in connection.execute(servers).fetchall():
+        for (server,) in connection.exec_driver_sql(servers).fetchall():
             if self.is_protected(server):
-                connection.execute(statement, (server, _COMPRESSED))
+                connection.exec_driver_sql(statement, (server, _COMPRESSED))

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
+
+from sqlalchemy import Connection
 
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId, Question
 from codemode_server.domain.calls import CallKey
@@ -44,8 +45,8 @@ class SqliteApprovals:
         """Store a question without an answer; returns it, or the one that it repeats (`Approval.repeats`), which may
         have an answer. One of the same call that it does not repeat is deleted."""
 
-        def ask(connection: sqlite3.Connection) -> Approval:
-            rows = connection.execute(
+        def ask(connection: Connection) -> Approval:
+            rows = connection.exec_driver_sql(
                 f"SELECT {_COLUMNS} FROM approvals WHERE execution_id = ? AND key_hint = ?",  # noqa: S608
                 (approval.execution_id, _hint(approval.key)),
             ).fetchall()
@@ -53,15 +54,15 @@ class SqliteApprovals:
                 if approval.repeats(earlier):
                     return earlier
                 if earlier.key == approval.key:
-                    connection.execute("DELETE FROM approvals WHERE approval_id = ?", (earlier.approval_id,))
+                    connection.exec_driver_sql("DELETE FROM approvals WHERE approval_id = ?", (earlier.approval_id,))
             self._insert(connection, approval)
             return approval
 
         return await self._thread.run(ask)
 
-    def _insert(self, connection: sqlite3.Connection, approval: Approval) -> None:
+    def _insert(self, connection: Connection, approval: Approval) -> None:
         question = _to_question(approval.key, approval.definition, approval.question)
-        connection.execute(
+        connection.exec_driver_sql(
             f"INSERT INTO approvals ({_COLUMNS}, key_hint) VALUES ({placeholders(9)})",  # noqa: S608
             (
                 approval.approval_id,
@@ -83,13 +84,13 @@ class SqliteApprovals:
         Returns the approval with the answer that holds, once that survives the death of the process; None if the
         question was withdrawn. What privacy tokens stand for is stored until then."""
 
-        def store(connection: sqlite3.Connection) -> Approval | None:
+        def store(connection: Connection) -> Approval | None:
             found = self._one(connection, "approval_id = ?", (approval_id,))
             is_replaced = replaces_refusal and found is not None and found.may_be_approved(answer.answered_at)
             if found is None or (found.answer is not None and not is_replaced):
                 return found
             scope = answer.scope if answer.is_approved and answer.scope is not AnswerScope.CALL else None
-            connection.execute(
+            connection.exec_driver_sql(
                 "UPDATE approvals SET scope = ?, answer = ? WHERE approval_id = ?",
                 (scope, self._cipher.encrypt(_to_answer(answer), f"approval/{approval_id}/answer"), approval_id),
             )
@@ -99,25 +100,27 @@ class SqliteApprovals:
         return await self._thread.run(store)
 
     async def drop_values(self, principal: Principal, tokens: Collection[str]) -> None:
-        def drop(connection: sqlite3.Connection) -> None:
+        def drop(connection: Connection) -> None:
             statement = f"SELECT {_COLUMNS} FROM approvals WHERE principal = ? AND answer IS NULL"  # noqa: S608
-            rows = connection.execute(statement, (principal.principal_id,)).fetchall()
+            rows = connection.exec_driver_sql(statement, (principal.principal_id,)).fetchall()
             for it in self._approvals(rows):
                 self._replace_question(connection, it, it.question.without_values(tokens))
 
         await self._thread.run(drop, is_durable=True)
 
-    def _replace_question(self, connection: sqlite3.Connection, approval: Approval, shown: Question) -> None:
+    def _replace_question(self, connection: Connection, approval: Approval, shown: Question) -> None:
         if shown == approval.question:
             return
         question = _to_question(approval.key, approval.definition, shown)
         sealed = self._cipher.encrypt(question, f"approval/{approval.approval_id}/question")
-        connection.execute("UPDATE approvals SET question = ? WHERE approval_id = ?", (sealed, approval.approval_id))
+        connection.exec_driver_sql(
+            "UPDATE approvals SET question = ? WHERE approval_id = ?", (sealed, approval.approval_id)
+        )
 
     async def withdraw(self, approval_id: ApprovalId, *, is_answered: bool = False) -> None:
         """Delete a question that has no answer, or that has one."""
         statement = f"DELETE FROM approvals WHERE approval_id = ? AND answer IS {'NOT ' if is_answered else ''}NULL"  # noqa: S608
-        await self._thread.run(lambda connection: connection.execute(statement, (approval_id,)))
+        await self._thread.run(lambda connection: connection.exec_driver_sql(statement, (approval_id,)))
 
     async def get(self, principal: Principal, approval_id: ApprovalId) -> Approval | None:
         """One of this principal; None if there is none (any more)."""
@@ -150,9 +153,9 @@ class SqliteApprovals:
         statement = f"SELECT {_COLUMNS} FROM approvals WHERE {which}"  # noqa: S608
         return list(self._approvals(await self._thread.rows(statement, values)))
 
-    def _one(self, connection: sqlite3.Connection, which: str, values: tuple[object, ...]) -> Approval | None:
+    def _one(self, connection: Connection, which: str, values: tuple[object, ...]) -> Approval | None:
         statement = f"SELECT {_COLUMNS} FROM approvals WHERE {which}"  # noqa: S608
-        return next(self._approvals(connection.execute(statement, values).fetchall()), None)
+        return next(self._approvals(connection.exec_driver_sql(statement, values).fetchall()), None)
 
     def _approvals(self, rows: Iterable[_Row]) -> Iterator[Approval]:
         """Without those that can't be read, for instance since the key is another one: they count as not asked."""

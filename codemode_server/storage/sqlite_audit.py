@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
+
+from sqlalchemy import Connection
 
 from codemode_server.calls.audit import AuditEvent, AuditEventKind, AuditRow
 from codemode_server.domain.errors import AuditUnavailable, JournalUnavailable
@@ -77,9 +78,9 @@ class SqliteAudit:
         verified = (0, "")
 
         def select(
-            connection: sqlite3.Connection,
+            connection: Connection,
         ) -> tuple[tuple[int, str], list[tuple[Any, ...]], tuple[int, str] | None]:
-            rows = connection.execute(
+            rows = connection.exec_driver_sql(
                 f"SELECT number, {COLUMNS}, digest FROM audit WHERE number > ? ORDER BY number LIMIT ?",  # noqa: S608
                 (verified[0], _VERIFIED_AT_ONCE),
             ).fetchall()
@@ -114,8 +115,8 @@ class SqliteAudit:
         if execution_id is not None:
             where, values = f"{where} AND execution_id = ?", [*values, execution_id]
 
-        def select(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-            return connection.execute(
+        def select(connection: Connection) -> list[tuple[Any, ...]]:
+            return connection.exec_driver_sql(
                 f"SELECT number, {COLUMNS}, digest FROM audit WHERE {where} ORDER BY {order} LIMIT ?",  # noqa: S608
                 (*values, limit),
             ).fetchall()
@@ -127,8 +128,8 @@ class SqliteAudit:
     async def holds(self, digest: str) -> bool:
         """True if a row has this digest, or the last one that retention deleted. Raises as `rows` does."""
 
-        def select(connection: sqlite3.Connection) -> bool:
-            row = connection.execute("SELECT 1 FROM audit WHERE digest = ?", (digest,)).fetchone()
+        def select(connection: Connection) -> bool:
+            row = connection.exec_driver_sql("SELECT 1 FROM audit WHERE digest = ?", (digest,)).fetchone()
             return row is not None or anchor_of(connection)[1] == digest
 
         return await self._run(select)
@@ -136,8 +137,8 @@ class SqliteAudit:
     async def extent(self) -> tuple[int, str]:
         """The number of rows of all principals, and the newest digest. Raises as `rows` does."""
 
-        def select(connection: sqlite3.Connection) -> tuple[int, str]:
-            (count,) = connection.execute("SELECT COUNT(*) FROM audit").fetchone()
+        def select(connection: Connection) -> tuple[int, str]:
+            (count,) = connection.exec_driver_sql("SELECT COUNT(*) FROM audit").fetchone()
             return count, str(last_of(connection)[1])
 
         return await self._run(select)
@@ -149,44 +150,44 @@ class SqliteAudit:
             raise AuditUnavailable(str(error)) from error
 
 
-def append_values(connection: sqlite3.Connection, values: Sequence[Any], size: int = 0) -> None:
+def append_values(connection: Connection, values: Sequence[Any], size: int = 0) -> None:
     """Append an event by its `values_of`, in a transaction of the caller that has locked the file."""
     number, before = head_of(connection) or last_of(connection)
     head = number + 1, digest_of(before, values)
-    connection.execute(_INSERT, (head[0], *values, head[1], size or size_of(values)))
-    connection.execute("UPDATE audit_head SET number = ?, digest = ?", head)
+    connection.exec_driver_sql(_INSERT, (head[0], *values, head[1], size or size_of(values)))
+    connection.exec_driver_sql("UPDATE audit_head SET number = ?, digest = ?", head)
 
 
 def size_of(values: Sequence[Any]) -> int:
     return _ROW_BYTES + len("".join([value for value in values if isinstance(value, str)]))
 
 
-def delete_audit_rows(connection: sqlite3.Connection, *, until: int, limit: int) -> int:
+def delete_audit_rows(connection: Connection, *, until: int, limit: int) -> int:
     """Delete at most `limit` of the oldest rows up to number `until`, and move the anchor, in a transaction of the
     caller; returns the number of deleted rows."""
-    oldest = connection.execute(
+    oldest = connection.exec_driver_sql(
         "SELECT number, digest FROM audit WHERE number <= ? ORDER BY number LIMIT ?", (until, limit)
     ).fetchall()
     if oldest:
-        connection.execute("UPDATE audit_anchor SET number = ?, digest = ?", oldest[-1])
-        connection.execute("DELETE FROM audit WHERE number <= ?", oldest[-1][:1])
+        connection.exec_driver_sql("UPDATE audit_anchor SET number = ?, digest = ?", oldest[-1])
+        connection.exec_driver_sql("DELETE FROM audit WHERE number <= ?", oldest[-1][:1])
     return len(oldest)
 
 
-def anchor_of(connection: sqlite3.Connection) -> tuple[int, str]:
-    row = connection.execute("SELECT number, digest FROM audit_anchor").fetchone()
+def anchor_of(connection: Connection) -> tuple[int, str]:
+    row = connection.exec_driver_sql("SELECT number, digest FROM audit_anchor").fetchone()
     return row or (0, "")  # somebody deleted it; then the oldest row does not fit
 
 
-def head_of(connection: sqlite3.Connection) -> tuple[int, str] | None:
+def head_of(connection: Connection) -> tuple[int, str] | None:
     """Number and digest of the newest row as the head has them; None where somebody deleted that."""
-    row: tuple[int, str] | None = connection.execute("SELECT number, digest FROM audit_head").fetchone()
+    row: tuple[int, str] | None = connection.exec_driver_sql("SELECT number, digest FROM audit_head").fetchone()
     return row
 
 
-def last_of(connection: sqlite3.Connection) -> tuple[int, str]:
+def last_of(connection: Connection) -> tuple[int, str]:
     """Number and digest of the newest row, or of the last one that retention deleted."""
-    row = connection.execute("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1").fetchone()
+    row = connection.exec_driver_sql("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1").fetchone()
     return row or anchor_of(connection)
 
 

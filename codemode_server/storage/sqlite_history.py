@@ -7,9 +7,10 @@ everything; the page then says where to go on. It has a connection of its own, w
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Any
+
+from sqlalchemy import Connection
 
 from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
@@ -115,10 +116,10 @@ def statement(query: HistoryQuery) -> str:
     return f"{' AND '.join(parts)} ORDER BY a.at DESC LIMIT :limit"
 
 
-def _search(connection: sqlite3.Connection, principal: Principal, query: HistoryQuery) -> HistoryPage:
+def _search(connection: Connection, principal: Principal, query: HistoryQuery) -> HistoryPage:
     before = float("inf") if query.before is None else query.before
     given = {"principal": principal.principal_id, "before": before, "examined": MAX_EXAMINED}
-    (floor,) = connection.execute(_FLOOR, given).fetchone() or (0.0,)
+    (floor,) = connection.exec_driver_sql(_FLOOR, given).fetchone() or (0.0,)
     values = {
         **given,
         "since": max(query.since, floor),
@@ -129,7 +130,7 @@ def _search(connection: sqlite3.Connection, principal: Principal, query: History
         "start": f"{_escaped(query.text)}%",
         "status": query.status,
     }
-    newest = connection.execute(statement(query), values).fetchall()
+    newest = connection.exec_driver_sql(statement(query), values).fetchall()
     has_more = len(newest) > query.limit
     shown = tuple(_summary(connection, principal, row) for row in newest[: query.limit])
     is_searched = not has_more and floor <= query.since
@@ -142,15 +143,15 @@ def _escaped(text: str) -> str:
     return text
 
 
-def _summary(connection: sqlite3.Connection, principal: Principal, row: Sequence[Any]) -> ExecutionSummary:
+def _summary(connection: Connection, principal: Principal, row: Sequence[Any]) -> ExecutionSummary:
     name, session_id, level, started_at, status, milliseconds, calls = row
-    tools = connection.execute(
+    tools = connection.exec_driver_sql(
         "SELECT DISTINCT server, tool FROM (SELECT server, tool FROM audit WHERE principal = :principal"
         " AND execution_id = :execution_id AND kind = 'call_decided' LIMIT 100) LIMIT :tools",
         {"principal": principal.principal_id, "execution_id": name, "tools": _MAX_TOOLS},
     ).fetchall()
     if not tools:
-        tools = connection.execute(
+        tools = connection.exec_driver_sql(
             "SELECT DISTINCT server, tool FROM journal_calls WHERE execution_id = ? LIMIT ?", (name, _MAX_TOOLS)
         ).fetchall()
     return ExecutionSummary(

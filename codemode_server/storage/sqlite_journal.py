@@ -8,12 +8,12 @@ can stop nothing. The outcome of a call that never ended is unknown: the product
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, cast
 
 import anyio
+from sqlalchemy import Connection
 
 from codemode_server.domain.calls import (
     Allow,
@@ -89,9 +89,9 @@ class SqliteJournal:
         owner = self._ownership.name() if self._ownership else None
         self._bytes[record.execution_id] = _ROW_BYTES + len(record.code or "")
 
-        def insert(connection: sqlite3.Connection) -> ExecutionId | None:
+        def insert(connection: Connection) -> ExecutionId | None:
             if record.applies is not None:
-                rows = connection.execute(
+                rows = connection.exec_driver_sql(
                     "SELECT execution_id FROM journal_executions WHERE principal = ? AND applies = ?",
                     (record.principal.principal_id, record.applies),
                 ).fetchall()
@@ -112,7 +112,7 @@ class SqliteJournal:
                 "description": self._encrypted(record.description, f"{record.execution_id}/description"),
                 "seed": self._encrypted(repeat and [repeat.seed.hex()], f"{record.execution_id}/seed"),
             }
-            connection.execute(
+            connection.exec_driver_sql(
                 f"INSERT INTO journal_executions ({', '.join(row)}) VALUES ({placeholders(len(row))})",  # noqa: S608
                 (*row.values(),),
             )
@@ -130,8 +130,8 @@ class SqliteJournal:
         names = (record.principal.principal_id, execution_id)
         new = (ExecutionStatus.RUNNING, owner, session.session_id, session.is_ephemeral)
 
-        def update(connection: sqlite3.Connection) -> int | None:
-            changed = connection.execute(
+        def update(connection: Connection) -> int | None:
+            changed = connection.exec_driver_sql(
                 "UPDATE journal_executions SET status = ?, ended_at = NULL, error = NULL, owner = ?,"
                 " session_id = ?, is_ephemeral = ?"
                 " WHERE principal = ? AND execution_id = ? AND session_id = ? AND ended_at IS NOT NULL AND status <> ?",
@@ -139,8 +139,8 @@ class SqliteJournal:
             )
             if not changed.rowcount:
                 return None
-            connection.execute("DELETE FROM cancel_requests WHERE execution_id = ?", (execution_id,))
-            (size,) = connection.execute(
+            connection.exec_driver_sql("DELETE FROM cancel_requests WHERE execution_id = ?", (execution_id,))
+            (size,) = connection.exec_driver_sql(
                 "SELECT coalesce(bytes, 0) FROM journal_executions WHERE principal = ? AND execution_id = ?", names
             ).fetchone()
             return int(size)
@@ -163,9 +163,9 @@ class SqliteJournal:
         size = self._bytes.pop(execution_id, None)
         ended_at, place = self._clock(), f"{execution_id}/error"
 
-        def update(connection: sqlite3.Connection) -> None:
+        def update(connection: Connection) -> None:
             self._raise_unwritten(execution_id)
-            connection.execute(
+            connection.exec_driver_sql(
                 "UPDATE journal_executions SET ended_at = ?, status = ?, error = ?, calls = ?,"
                 " milliseconds = coalesce(milliseconds, 0) + ?, bytes = ? WHERE execution_id = ? AND ended_at IS NULL",
                 (ended_at, status, self._encrypted(error, place), calls, milliseconds, size, execution_id),
@@ -188,9 +188,9 @@ class SqliteJournal:
         place = f"{call.execution_id}/{call.seq}"
         arguments = await self._prepared(call.execution_id, call.arguments, f"{place}/arguments")
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: Connection) -> None:
             self._raise_unwritten(call.execution_id)
-            connection.execute(
+            connection.exec_driver_sql(
                 "INSERT INTO journal_calls (execution_id, seq, server, tool, occurrence, arguments, decision, reason,"
                 " detail, started_at, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT DO NOTHING",
@@ -222,14 +222,14 @@ class SqliteJournal:
         result = await self._prepared(execution_id, received, f"{place}/result") if has_result else _nothing
         ended_at = self._clock()  # the program gets the answer now, not before a large result was encrypted
 
-        def update(connection: sqlite3.Connection) -> None:
+        def update(connection: Connection) -> None:
             if decision is not None:
-                connection.execute(
+                connection.exec_driver_sql(
                     "UPDATE journal_calls SET decision = ?, reason = ?, detail = ?"
                     " WHERE execution_id = ? AND seq = ? AND status = ?",
                     (*self._decision_values(decision, place), execution_id, seq, CallStatus.STARTED),
                 )
-            connection.execute(
+            connection.exec_driver_sql(
                 "UPDATE journal_calls SET status = ?, milliseconds = ?, result_bytes = ?, result = ?, error = ?,"
                 " ended_at = ? WHERE execution_id = ? AND seq = ? AND status = ?",
                 (
@@ -298,9 +298,9 @@ class SqliteJournal:
         """Ask the product that runs an execution of this principal to cancel it; false if none runs (any more)."""
         now = self._clock()
 
-        def request(connection: sqlite3.Connection) -> bool:
-            connection.execute("DELETE FROM cancel_requests WHERE asked_at < ?", (now - _ASKED_SECONDS,))
-            added = connection.execute(
+        def request(connection: Connection) -> bool:
+            connection.exec_driver_sql("DELETE FROM cancel_requests WHERE asked_at < ?", (now - _ASKED_SECONDS,))
+            added = connection.exec_driver_sql(
                 "INSERT OR REPLACE INTO cancel_requests SELECT execution_id, ? FROM journal_executions"
                 " WHERE execution_id = ? AND principal = ? AND ended_at IS NULL",
                 (now, execution_id, principal.principal_id),

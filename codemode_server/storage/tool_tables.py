@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
+
+from sqlalchemy import Connection
 
 from codemode_server.catalog.observed import ToolKey
 from codemode_server.domain.errors import JournalUnavailable
@@ -51,8 +52,8 @@ class ToolTable(Generic[K, V]):
         """All that is stored, the oldest first."""
         select = f"SELECT {self._values}, {self._keys} FROM {self._table} ORDER BY {self._time} DESC LIMIT ?"  # noqa: S608
         try:
-            with self._database.use() as connection:
-                rows = connection.execute(select, (MAX_TOOLS,)).fetchall()
+            with self._database.begin(reads=True) as connection:
+                rows = connection.exec_driver_sql(select, (MAX_TOOLS,)).fetchall()
         except JournalUnavailable as error:
             self._log("read", error)
             return {}
@@ -63,17 +64,17 @@ class ToolTable(Generic[K, V]):
         lose nothing; the functions run in another thread, and again after a failure. False if that was not possible."""
         marks = placeholders(len(self._keys.split(", ")))
 
-        def replace(connection: sqlite3.Connection) -> None:
+        def replace(connection: Connection) -> None:
             for key, change in changes.items():
-                row = connection.execute(
+                row = connection.exec_driver_sql(
                     f"SELECT {self._values} FROM {self._table} WHERE ({self._keys}) = ({marks})",  # noqa: S608
                     key,
                 ).fetchone()
-                connection.execute(
+                connection.exec_driver_sql(
                     f"INSERT OR REPLACE INTO {self._table} ({self._values}, {self._keys}) VALUES (?, ?, {marks})",  # noqa: S608
                     (*self._encode(change(self._decode(*row) if row else None)), *key),
                 )
-            connection.execute(
+            connection.exec_driver_sql(
                 f"DELETE FROM {self._table} WHERE ({self._keys}) IN"  # noqa: S608
                 f" (SELECT {self._keys} FROM {self._table} ORDER BY {self._time} DESC LIMIT -1 OFFSET ?)",
                 (MAX_TOOLS,),
@@ -88,7 +89,7 @@ class ToolTable(Generic[K, V]):
 
     def forget(self) -> None:
         delete, loss = f"DELETE FROM {self._table}", f"{self._content} can't be forgotten"  # noqa: S608
-        self._thread.post(lambda connection: connection.execute(delete), loss)
+        self._thread.post(lambda connection: connection.exec_driver_sql(delete), loss)
 
     def _log(self, what: str, error: JournalUnavailable) -> None:
         if not self._has_failed:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+
+from sqlalchemy import Connection
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage.database import Database
@@ -35,7 +36,7 @@ class SqliteVectorCache:
     def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
         self._do(partial(_write, model, vectors))
 
-    def _do(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
+    def _do(self, step: Callable[[Connection], T]) -> T | None:
         if self._has_failed:
             return None
         try:
@@ -47,24 +48,24 @@ class SqliteVectorCache:
             return None
 
 
-def _write(model: str, vectors: Mapping[bytes, bytes], connection: sqlite3.Connection) -> None:
+def _write(model: str, vectors: Mapping[bytes, bytes], connection: Connection) -> None:
     now = time.time()
-    connection.executemany(
+    connection.exec_driver_sql(
         "INSERT OR REPLACE INTO vectors (model, key, vector, used_at) VALUES (?, ?, ?, ?)",
         [(model, key, vector, now) for key, vector in vectors.items()],
     )
-    connection.execute(
+    connection.exec_driver_sql(
         "DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors ORDER BY used_at DESC, rowid DESC"
         " LIMIT -1 OFFSET ?)",
         (MAX_VECTORS,),
     )
 
 
-def _read(model: str, keys: Sequence[bytes], connection: sqlite3.Connection) -> dict[bytes, bytes]:
+def _read(model: str, keys: Sequence[bytes], connection: Connection) -> dict[bytes, bytes]:
     now, select = time.time(), "SELECT key, vector, used_at FROM vectors WHERE model = ? AND key = ?"
-    rows = [row for key in keys for row in connection.execute(select, (model, key))]
+    rows = [row for key in keys for row in connection.exec_driver_sql(select, (model, key))]
     # Updated at most once a day: at each start there would be a write for each tool.
-    connection.executemany(
+    connection.exec_driver_sql(
         "UPDATE vectors SET used_at = ? WHERE model = ? AND key = ?",
         [(now, model, key) for key, _, used_at in rows if used_at < now - _DAY],
     )

@@ -89,11 +89,11 @@ class HostApi:
             " LEFT JOIN audit ON audit.seq = calls.seq AND audit.kind = 'call_ended' ORDER BY calls.seq"
         )
         await checkpoint()  # the audit follows the answer
-        return await self.thread.run(lambda connection: connection.execute(statement).fetchall())
+        return await self.thread.run(lambda connection: connection.exec_driver_sql(statement).fetchall())
 
     async def dump(self) -> str:
         await checkpoint()
-        return await self.thread.run(lambda connection: "\n".join(connection.iterdump()))
+        return await self.thread.run(lambda connection: "\n".join(connection.connection.driver_connection.iterdump()))
 
 
 _threads: list[DatabaseThread] = []

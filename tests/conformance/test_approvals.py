@@ -190,7 +190,7 @@ async def test_nothing_of_a_question_or_an_answer_is_in_the_file_and_an_answer_c
     move = (
         "UPDATE approvals SET answer = (SELECT answer FROM approvals WHERE approval_id = 'a') WHERE approval_id = 'b'"
     )
-    await thread.run(lambda connection: connection.execute(move))
+    await thread.run(lambda connection: connection.exec_driver_sql(move))
     assert await store.get(LOCAL, ApprovalId("b")) is None
     assert (await store.get(LOCAL, ApprovalId("a"))) is not None, "the control"
     thread.close()

@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path
 
-from codemode_server.storage.schema import VERSION
+from codemode_server.storage.tables import VERSION
 from tests.behaviour.product import configuration, office, over_stdio
 from tests.database import rows
 from tests.storage.at_once import STARTS, run_at_once

@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
+from sqlalchemy import Connection
 
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.storage.database import FILE_NAME, transaction
+from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
 
 
@@ -27,8 +29,8 @@ def thread(tmp_path: Path) -> Iterator[DatabaseThread]:
 
 
 async def test_what_nobody_waits_for_is_done_in_the_transaction_of_the_next_step(thread: DatabaseThread) -> None:
-    thread.post(lambda connection: connection.execute("SAVEPOINT first"), "lost")
-    await thread.run(lambda connection: connection.execute("RELEASE first"))
+    thread.post(lambda connection: connection.exec_driver_sql("SAVEPOINT first"), "lost")
+    await thread.run(lambda connection: connection.exec_driver_sql("RELEASE first"))
 
 
 async def test_what_nobody_waits_for_is_done_also_if_no_other_step_follows(thread: DatabaseThread) -> None:
@@ -71,17 +73,17 @@ async def test_steps_that_meet_a_lock_wait_for_it_together(tmp_path: Path, monke
     monkeypatch.setattr("codemode_server.storage.database._BUSY_SECONDS", 0.05)
     waits: list[object] = []
 
-    @contextmanager
-    def counted(connection: sqlite3.Connection) -> Iterator[None]:
-        waits.append(connection)
-        with transaction(connection):
-            yield
+    begin = Database.begin
+
+    def counted(database: Database, *arguments: Any, **options: Any) -> AbstractContextManager[Connection]:
+        waits.append(database)
+        return begin(database, *arguments, **options)
 
     lost: list[Exception] = []
     with closing(DatabaseThread(tmp_path)) as thread, closing(sqlite3.connect(tmp_path / FILE_NAME)) as other:
         await thread.run(lambda connection: None)
         other.execute("BEGIN IMMEDIATE")
-        monkeypatch.setattr("codemode_server.storage.database_thread.transaction", counted)
+        monkeypatch.setattr(Database, "begin", counted)
         for _ in range(3):
             thread.post(lambda connection: None, on_error=lost.append)
         with pytest.raises(JournalUnavailable, match="locked"):
@@ -89,7 +91,7 @@ async def test_steps_that_meet_a_lock_wait_for_it_together(tmp_path: Path, monke
         assert (len(lost), len(waits)) == (3, 1)
         other.execute("ROLLBACK")
 
-        def fail(connection: sqlite3.Connection) -> None:
+        def fail(connection: Connection) -> None:
             raise ValueError("no lock")
 
         thread.post(fail, on_error=lost.append)

@@ -29,8 +29,7 @@ QUERIES = {
 def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
     """Half of the executions are in the audit alone; the oldest one calls a tool that no other calls."""
     made = Database(tmp_path_factory.mktemp("history") / "state")
-    with made.use() as connection, connection:
-        connection.execute("BEGIN")
+    with made.begin() as connection:
         executions = range(COUNT)
         columns = "kind, principal, session_id, execution_id, at, seq, server, tool, decision, reason, status"
         rows = (
@@ -42,10 +41,10 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
                 ("execution_ended", None, None, None, None, None, "failed" if number % 10 == 0 else "succeeded"),
             )
         )
-        connection.executemany(
+        connection.exec_driver_sql(
             f"INSERT INTO audit ({columns}, digest, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 1)", rows
         )
-        connection.executemany(
+        connection.exec_driver_sql(
             "INSERT INTO journal_executions (execution_id, principal, session_id, is_ephemeral, status, started_at,"
             " ended_at) VALUES (?, 'default', 's', 0, ?, ?, ?)",
             (
@@ -54,7 +53,6 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
                 if number >= COUNT // 2
             ),
         )
-        connection.execute("COMMIT")
     return made
 
 
@@ -66,12 +64,12 @@ async def history(database: Database) -> SqliteHistory:
 def plan(connection: sqlite3.Connection, statement: str) -> list[str]:
     names = ("principal", "before", "since", "limit", "server", "tool", "text", "start", "status", "examined")
     values = dict.fromkeys(names, 1)
-    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+    return [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)]
 
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_search_follows_an_index(database: Database, name: str) -> None:
-    with database.use() as connection:
+    with database.begin() as connection:
         for one in (statement(QUERIES[name]), _FLOOR):
             steps = plan(connection, one)
             assert not [it for it in steps if it.startswith("SCAN") or "TEMP B-TREE" in it], steps
@@ -79,7 +77,7 @@ def test_a_search_follows_an_index(database: Database, name: str) -> None:
 
 
 def test_a_sort_without_an_index_would_show_in_the_plan(database: Database) -> None:
-    with database.use() as connection:
+    with database.begin() as connection:
         steps = plan(connection, "SELECT * FROM audit WHERE principal = :principal ORDER BY status")
     assert any("TEMP B-TREE" in it for it in steps), "control"
 

@@ -19,7 +19,7 @@ import pytest
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage import database as database_module
 from codemode_server.storage.database import ASIDE_NAME, FILE_NAME, Database, unavailable
-from codemode_server.storage.schema import VERSION
+from codemode_server.storage.tables import VERSION
 from tests.storage.at_once import ROOT, STARTS, run_at_once
 from tests.storage.journal_rows import begin_execution as record
 
@@ -198,8 +198,8 @@ def test_no_file_is_set_aside_while_another_process_opens_it(folder: Path, monke
     monkeypatch.setattr(database_module, "_use_wal", use_wal_later)
     with closing(Database(folder)) as database:
         record(database, "this")
-        with database.use() as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with database.begin() as connection:
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
         assert [other.wait(timeout=30) for other in ended] == [0]
     assert executions(folder, ASIDE_NAME) == ["x1"]
     assert sorted(executions(folder)) == ["other", "this"]

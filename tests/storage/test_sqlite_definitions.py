@@ -33,6 +33,6 @@ async def test_texts_are_encrypted_and_those_of_before_the_protection_are_delete
     assert [definitions.text(principal, "crm", name, "d") for name in ("one", "two")] == ["", two]
     assert definitions.text(principal, "git", "one", "d") == one, "control: a server without protection"
     assert [it.accepted_at for it in definitions.known(principal, "crm")] == [1.0, 2.0]
-    with database.use() as connection:
-        rows = connection.execute("SELECT definition FROM tool_definitions WHERE server = 'crm'").fetchall()
+    with database.begin() as connection:
+        rows = connection.exec_driver_sql("SELECT definition FROM tool_definitions WHERE server = 'crm'").fetchall()
     assert zlib.compress(two.encode(), 1) not in [data for (data,) in rows]

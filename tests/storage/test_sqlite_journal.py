@@ -218,13 +218,13 @@ class TestWhereItCanNotBeUsed:
         await journal.begin_execution(execution())
         await journal.begin_call(call(1), Allow(""), is_read_only=True)
         trigger = "CREATE TRIGGER no_room BEFORE UPDATE ON journal_calls BEGIN SELECT RAISE(ABORT, 'no room'); END"
-        await thread.run(lambda connection: connection.execute(trigger))
+        await thread.run(lambda connection: connection.exec_driver_sql(trigger))
         await journal.end_call(X1, 1, CallOutcome(CallStatus.SUCCEEDED, 1.0))
         with pytest.raises(JournalUnavailable, match="no room"):
             await journal.begin_call(call(2), Allow(""), is_read_only=True)
         with pytest.raises(JournalUnavailable, match="no room"):
             await journal.end_execution(X1, ExecutionStatus.SUCCEEDED, error=None, calls=1, milliseconds=1.0)
-        await thread.run(lambda connection: connection.execute("DROP TRIGGER no_room"))
+        await thread.run(lambda connection: connection.exec_driver_sql("DROP TRIGGER no_room"))
         await record(journal, "x2")
         assert [it.call.seq for it in await journal.calls(LOCAL, X1)] == [1], "and the others go on"
 

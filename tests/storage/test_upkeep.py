@@ -154,8 +154,8 @@ class TestByAge:
 def fill(folder: Path, cache: Cache, count: int, *, first: int = 0, age_days: float = 0) -> None:
     """Rows of a cache's table, each older than the next by a second."""
     table, _, time_column, _ = cache
-    with closing(Database(folder)) as database, database.use() as connection:
-        columns = connection.execute(f"SELECT name, type FROM pragma_table_info('{table}')").fetchall()
+    with closing(Database(folder)) as database, database.begin() as connection:
+        columns = connection.exec_driver_sql(f"SELECT name, type FROM pragma_table_info('{table}')").fetchall()
         for number in range(first, first + count):
             values = [
                 time.time() - age_days * DAY + number
@@ -165,7 +165,7 @@ def fill(folder: Path, cache: Cache, count: int, *, first: int = 0, age_days: fl
                 else f"{name}{number}"
                 for name, kind in columns
             ]
-            connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+            connection.exec_driver_sql(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
 
 
 class TestBySize:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
+
+from sqlalchemy import Connection
 
 from codemode_server.domain.definitions import (
     MAX_ACCEPTED,
@@ -40,13 +41,13 @@ class SqliteDefinitions:
 
     def known(self, principal: Principal, server: str | None = None) -> list[KnownDefinition]:
         """The definitions of this principal, of one server or tool by its raw name if one is given. Blocks briefly."""
-        with self._database.use() as connection:
+        with self._database.begin(reads=True) as connection:
             return _known(connection, principal, server)
 
     def text(self, principal: Principal, server: str, tool: str, digest: str) -> str:
         """The canonical text of a definition; empty if it is not stored (any more). Blocks briefly."""
-        with self._database.use() as connection:
-            row = connection.execute(
+        with self._database.begin(reads=True) as connection:
+            row = connection.exec_driver_sql(
                 "SELECT definition FROM tool_definitions WHERE (principal, server, tool, digest) = (?, ?, ?, ?)",
                 (principal.principal_id, server, tool, digest),
             ).fetchone()
@@ -59,7 +60,7 @@ class SqliteDefinitions:
         """Add what `new_definitions` says of a listing; returns what is known of the server then. Of products that take
         listings of one server at once, only one is the first."""
 
-        def take(connection: sqlite3.Connection) -> list[KnownDefinition]:
+        def take(connection: Connection) -> list[KnownDefinition]:
             known = by_tool(_known(connection, principal, server))
             new = new_definitions(server, known, listed, accept_new=accept_new, at=at)
             by_key = {(it.name, definition_digest(it)): it for it in listed} if new else {}
@@ -77,8 +78,8 @@ class SqliteDefinitions:
         """Note that the person accepts it; False if it is not known (any more)."""
         key = principal.principal_id, definition.server, definition.tool, definition.digest
 
-        def accept(connection: sqlite3.Connection) -> bool:
-            changed = connection.execute(
+        def accept(connection: Connection) -> bool:
+            changed = connection.exec_driver_sql(
                 "UPDATE tool_definitions SET accepted_at = ? WHERE (principal, server, tool, digest) = (?, ?, ?, ?)",
                 (at, *key),
             ).rowcount
@@ -87,7 +88,7 @@ class SqliteDefinitions:
 
         return await self._thread.run(accept, is_durable=True)
 
-    def _delete_plain(self, connection: sqlite3.Connection) -> None:
+    def _delete_plain(self, connection: Connection) -> None:
         self._texts.change_plain(
             connection,
             "SELECT DISTINCT server FROM tool_definitions",
@@ -99,8 +100,8 @@ def _place(principal_id: str, server: str, tool: str, digest: str) -> str:
     return f"tool_definitions/{principal_id}/{server}/{tool}/{digest}"
 
 
-def _known(connection: sqlite3.Connection, principal: Principal, server: str | None) -> list[KnownDefinition]:
-    rows = connection.execute(
+def _known(connection: Connection, principal: Principal, server: str | None) -> list[KnownDefinition]:
+    rows = connection.exec_driver_sql(
         f"SELECT {_COLUMNS} FROM tool_definitions"  # noqa: S608
         " WHERE principal = ?1 AND (?2 IS NULL OR server = ?2) ORDER BY seen_at",
         (principal.principal_id, server),
@@ -108,9 +109,9 @@ def _known(connection: sqlite3.Connection, principal: Principal, server: str | N
     return [KnownDefinition(*row) for row in rows]
 
 
-def _insert(connection: sqlite3.Connection, principal: Principal, it: KnownDefinition, data: bytes) -> None:
+def _insert(connection: Connection, principal: Principal, it: KnownDefinition, data: bytes) -> None:
     """`data` is the text as it is stored; of a server that has too many definitions, or too long ones, none is."""
-    count, size = connection.execute(
+    count, size = connection.exec_driver_sql(
         "SELECT COUNT(*), IFNULL(SUM(size), 0) FROM tool_definitions WHERE (principal, server) = (?, ?)",
         (principal.principal_id, it.server),
     ).fetchone()
@@ -119,20 +120,20 @@ def _insert(connection: sqlite3.Connection, principal: Principal, it: KnownDefin
     data = data if size + len(data) <= MAX_TEXT_BYTES else b""
     row = {name: getattr(it, name) for name in _COLUMNS.split(", ")}
     row |= {"principal": principal.principal_id, "definition": data, "size": len(data)}
-    connection.execute(
+    connection.exec_driver_sql(
         f"INSERT INTO tool_definitions ({', '.join(row)}) VALUES ({placeholders(len(row))})"  # noqa: S608
         " ON CONFLICT DO UPDATE SET accepted_at = excluded.accepted_at",
         (*row.values(),),
     )
 
 
-def _forget_oldest(connection: sqlite3.Connection, principal: Principal, server: str, tool: str) -> None:
+def _forget_oldest(connection: Connection, principal: Principal, server: str, tool: str) -> None:
     key = principal.principal_id, server, tool
     for condition, most, order in (
         ("accepted_at IS NULL", MAX_WAITING, "seen_at"),
         ("accepted_at IS NOT NULL", MAX_ACCEPTED, "accepted_at"),
     ):
-        connection.execute(
+        connection.exec_driver_sql(
             "DELETE FROM tool_definitions WHERE (principal, server, tool) = (?, ?, ?)"  # noqa: S608
             f" AND digest IN (SELECT digest FROM tool_definitions WHERE (principal, server, tool) = (?, ?, ?)"
             f" AND {condition} ORDER BY {order} DESC, rowid DESC LIMIT -1 OFFSET ?)",

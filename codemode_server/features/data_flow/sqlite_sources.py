@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy import Connection
 
 from codemode_server.domain.flows import SHARED, Holder, LeftPrograms, RunningProgram, Source
 from codemode_server.domain.ids import ExecutionId, PrincipalId
@@ -40,8 +41,8 @@ class SqliteSources:
         self.forgotten = ForgottenSources(database.path.parent)
 
     def load(self) -> dict[Holder, list[Source]]:
-        with self._database.use() as connection:
-            rows = connection.execute(
+        with self._database.begin(reads=True) as connection:
+            rows = connection.exec_driver_sql(
                 f"SELECT principal, holder, {_COLUMNS} FROM flow_sources ORDER BY at"  # noqa: S608
             ).fetchall()
         found: dict[Holder, list[Source]] = {}
@@ -55,8 +56,10 @@ class SqliteSources:
             others = self._ownership.others()
         except (NotPrivate, OSError):  # whether they run is unknown, so their rows stay
             return LeftPrograms((), is_alone=False)
-        with self._database.use() as connection:
-            rows = connection.execute("SELECT run, execution_id, principal, holder, began_at FROM flow_programs")
+        with self._database.begin(reads=True) as connection:
+            rows = connection.exec_driver_sql(
+                "SELECT run, execution_id, principal, holder, began_at FROM flow_programs"
+            )
             programs = [
                 RunningProgram(ExecutionId(it), (PrincipalId(principal), holder), at)
                 for run, it, principal, holder, at in rows
@@ -86,8 +89,8 @@ class SqliteSources:
         """Forget what these have read, here and in every running product. Raises `JournalUnavailable`: it can't be
         deleted; `OSError`: running products can't be notified."""
 
-        def delete(connection: sqlite3.Connection) -> None:
-            connection.executemany("DELETE FROM flow_sources WHERE (principal, holder) = (?, ?)", holders)
+        def delete(connection: Connection) -> None:
+            connection.exec_driver_sql("DELETE FROM flow_sources WHERE (principal, holder) = (?, ?)", holders)
 
         await self._thread.run(delete, is_durable=True)
         # Last: what a product reads after it has noticed must not be deleted.
@@ -103,8 +106,8 @@ class SqliteSources:
         """The sources that products on the same store have read under this name, or may have written to its /workspace.
         Raises `JournalUnavailable`: the store can't be used."""
         principal, run = holder[0], self._ownership.name() or ""
-        with self._database.use() as connection:
-            rows = connection.execute(
+        with self._database.begin(reads=True) as connection:
+            rows = connection.exec_driver_sql(
                 f"SELECT holder, {_COLUMNS} FROM flow_sources WHERE principal = ? AND (holder IN (?, ?, ?) OR holder IN"  # noqa: S608
                 " (SELECT holder FROM flow_programs WHERE principal = ? AND run != ?)) ORDER BY at",
                 (*holder, *SHARED, principal, run),
@@ -113,14 +116,14 @@ class SqliteSources:
 
     def _post(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         if rows := list(rows):
-            self._thread.post(lambda connection: connection.executemany(statement, rows), _LOSS)
+            self._thread.post(lambda connection: connection.exec_driver_sql(statement, rows), _LOSS)
 
 
-def _forget_old(connection: sqlite3.Connection) -> None:
+def _forget_old(connection: Connection) -> None:
     oldest = time.time() - _SESSION_DAYS * 86_400
-    connection.execute("DELETE FROM flow_sources WHERE holder NOT IN (?, ?) AND at < ?", (*SHARED, oldest))
-    connection.execute("DELETE FROM flow_programs WHERE began_at < ?", (oldest,))
-    connection.execute(
+    connection.exec_driver_sql("DELETE FROM flow_sources WHERE holder NOT IN (?, ?) AND at < ?", (*SHARED, oldest))
+    connection.exec_driver_sql("DELETE FROM flow_programs WHERE began_at < ?", (oldest,))
+    connection.exec_driver_sql(
         "DELETE FROM flow_sources WHERE holder NOT IN (?, ?)"
         " AND at < (SELECT at FROM flow_sources ORDER BY at DESC LIMIT 1 OFFSET ?)",
         (*SHARED, _MAX_ROWS),

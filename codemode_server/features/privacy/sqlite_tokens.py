@@ -8,11 +8,12 @@ the highest number of its label stays for good, so that no number is given again
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
+
+from sqlalchemy import Connection
 
 from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
@@ -72,7 +73,7 @@ class SqliteTokens:
             keyed.setdefault(lookup, value)
         tokens: dict[bytes, str] = {}
 
-        def find_or_make(connection: sqlite3.Connection, batch: Sequence[bytes]) -> TokensFull | None:
+        def find_or_make(connection: Connection, batch: Sequence[bytes]) -> TokensFull | None:
             self._expire(connection, principal, now)
             counted = batch if tokens else keyed  # all of them have to fit before the first is made
             new = [it for it in counted if _token_of(connection, principal, it, now) is None]
@@ -96,7 +97,7 @@ class SqliteTokens:
 
     def _make(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         principal: PrincipalId,
         lookup: bytes,
         value: PersonalValue,
@@ -104,14 +105,14 @@ class SqliteTokens:
         now: float,
     ) -> str:
         label = label_of(value.kind)
-        (number,) = connection.execute(
+        (number,) = connection.exec_driver_sql(
             "SELECT coalesce(max(number), 0) + 1 FROM privacy_tokens WHERE principal = ? AND label = ?",
             (principal, label),
         ).fetchone()
         token = f"<{label}_{number}>"
         written = json.dumps([value.original, value.is_number]).encode()
         sealed = self._cipher.encrypt(written, _place(principal, token))
-        connection.execute(
+        connection.exec_driver_sql(
             "INSERT INTO privacy_tokens"  # noqa: S608
             " (principal, label, number, kind, lookup, value, made_at, used_at, server, change)"
             f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_CHANGE})",
@@ -124,14 +125,14 @@ class SqliteTokens:
         known."""
         now = self._clock()
 
-        def select(connection: sqlite3.Connection) -> tuple[list[Any], int, bool]:
+        def select(connection: Connection) -> tuple[list[Any], int, bool]:
             self._expire(connection, principal, now)
-            (last,) = connection.execute(
+            (last,) = connection.exec_driver_sql(
                 "SELECT coalesce(max(change), 0) FROM privacy_tokens WHERE principal = ?", (principal,)
             ).fetchone()
             start = 0 if since < last - KEPT_CHANGES else since
             which = "" if start else " AND value IS NOT NULL"
-            rows = connection.execute(
+            rows = connection.exec_driver_sql(
                 f"SELECT {_COLUMNS} FROM privacy_tokens WHERE principal = ? AND change > ?{which} ORDER BY change",  # noqa: S608
                 (principal, start),
             ).fetchall()
@@ -145,10 +146,10 @@ class SqliteTokens:
         names = _names_of(tokens)
         now = self._clock()
 
-        def select(connection: sqlite3.Connection) -> list[Any]:
+        def select(connection: Connection) -> list[Any]:
             self._expire(connection, principal, now)
             statement = f"SELECT {_COLUMNS} FROM privacy_tokens WHERE (principal, label, number) = (?, ?, ?)"  # noqa: S608
-            return [row for name in names for row in connection.execute(statement, (principal, *name))]
+            return [row for name in names for row in connection.exec_driver_sql(statement, (principal, *name))]
 
         rows = await self._thread.run(select)
         return await run_sized(len(rows) > _FEW, self._known, principal, rows)
@@ -164,9 +165,9 @@ class SqliteTokens:
         """Make these tokens stand for nothing, in every product; returns how many did until now."""
         names = _names_of(tokens)
 
-        def forget(connection: sqlite3.Connection) -> int:
+        def forget(connection: Connection) -> int:
             return sum(
-                connection.execute(
+                connection.exec_driver_sql(
                     f"UPDATE privacy_tokens SET lookup = NULL, value = NULL, change = {_NEXT_CHANGE}"  # noqa: S608
                     " WHERE (principal, label, number) = (?, ?, ?) AND value IS NOT NULL",
                     (principal, principal, *name),
@@ -176,12 +177,12 @@ class SqliteTokens:
 
         return await self._thread.run(forget, is_durable=True)
 
-    def _expire(self, connection: sqlite3.Connection, principal: PrincipalId, now: float) -> None:
+    def _expire(self, connection: Connection, principal: PrincipalId, now: float) -> None:
         seconds = self._limits().expire_seconds
         if seconds is None or now - self._expired_at.get(principal, 0.0) < _EXPIRY_SECONDS:
             return
         self._expired_at[principal] = now
-        connection.execute(
+        connection.exec_driver_sql(
             f"UPDATE privacy_tokens SET lookup = NULL, value = NULL, change = {_NEXT_CHANGE}"  # noqa: S608
             " WHERE principal = ? AND value IS NOT NULL AND used_at < ?",
             (principal, principal, now - seconds),
@@ -202,13 +203,13 @@ class SqliteTokens:
 
 
 def _without_room(
-    connection: sqlite3.Connection, principal: PrincipalId, server: str, needed: int, most: int
+    connection: Connection, principal: PrincipalId, server: str, needed: int, most: int
 ) -> TokensFull | None:
     """Why a server may not get so many new tokens; None if it may. It gets at most half of what the others leave, so
     that room is left for a server that needs tokens later."""
     used = "SELECT count(*) FROM privacy_tokens WHERE principal = ? AND lookup IS NOT NULL"
-    (all_,) = connection.execute(used, (principal,)).fetchone()
-    (own,) = connection.execute(f"{used} AND server = ?", (principal, server)).fetchone()
+    (all_,) = connection.exec_driver_sql(used, (principal,)).fetchone()
+    (own,) = connection.exec_driver_sql(f"{used} AND server = ?", (principal, server)).fetchone()
     share = (most - (all_ - own) + 1) // 2
     if own + needed <= share:
         return None
@@ -224,15 +225,15 @@ def _names_of(tokens: Iterable[str]) -> list[tuple[str, int]]:
     return [(found[1], int(found[2])) for token in tokens if (found := TOKEN.fullmatch(token))]
 
 
-def _token_of(connection: sqlite3.Connection, principal: PrincipalId, lookup: bytes, now: float) -> str | None:
-    found = connection.execute(
+def _token_of(connection: Connection, principal: PrincipalId, lookup: bytes, now: float) -> str | None:
+    found = connection.exec_driver_sql(
         "SELECT label, number, used_at FROM privacy_tokens WHERE principal = ? AND lookup = ?", (principal, lookup)
     ).fetchone()
     if found is None:
         return None
     label, number, used_at = found
     if now - used_at > _USED_SECONDS:
-        connection.execute(
+        connection.exec_driver_sql(
             "UPDATE privacy_tokens SET used_at = ? WHERE (principal, label, number) = (?, ?, ?)",
             (now, principal, label, number),
         )
@@ -243,11 +244,11 @@ def _place(principal: PrincipalId, token: str) -> str:
     return f"privacy/{principal}/{token}"
 
 
-def delete_forgotten_tokens(_before: float, connection: sqlite3.Connection) -> int:
+def delete_forgotten_tokens(_before: float, connection: Connection) -> int:
     """Delete rows of tokens that were forgotten or have expired, once other processes have noticed it; returns the
     number of deleted rows. A transaction of the caller deletes a few."""
-    rows = connection.execute(_TO_DELETE, (KEPT_CHANGES, _DELETED_AT_ONCE)).fetchall()
-    connection.executemany(
+    rows = connection.exec_driver_sql(_TO_DELETE, (KEPT_CHANGES, _DELETED_AT_ONCE)).fetchall()
+    connection.exec_driver_sql(
         "DELETE FROM privacy_tokens WHERE (principal, label, number) = (?, ?, ?) AND value IS NULL", rows
     )
     return len(rows)

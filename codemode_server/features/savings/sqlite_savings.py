@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import fields
 from typing import Any
+
+from sqlalchemy import Connection
 
 from codemode_server.domain import savings
 from codemode_server.domain.ids import ExecutionId
@@ -28,7 +29,7 @@ def record_exchange(thread: DatabaseThread, exchange: Exchange) -> None:
     thread.post(lambda connection: _insert(connection, exchange), "a count of tokens is lost")
 
 
-def delete_old_rows(before: float, connection: sqlite3.Connection) -> int:
+def delete_old_rows(before: float, connection: Connection) -> int:
     """Delete exchanges from before a time, and surplus ones."""
     # Numbers are in the order of time, so that no more is read than is deleted.
     recent = "SELECT number FROM savings WHERE at >= ? ORDER BY number LIMIT 1"
@@ -40,7 +41,7 @@ def delete_old_rows(before: float, connection: sqlite3.Connection) -> int:
         ("savings_by_server", "number, server", left, ()),
     ):
         statement = f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {which} LIMIT ?)"  # noqa: S608
-        deleted += connection.execute(statement, (*values, _DELETED_AT_ONCE)).rowcount
+        deleted += connection.exec_driver_sql(statement, (*values, _DELETED_AT_ONCE)).rowcount
     return deleted
 
 
@@ -91,7 +92,7 @@ class SqliteSavings:
         return usage if usage.exchanges else None
 
 
-def _insert(connection: sqlite3.Connection, exchange: Exchange) -> None:
+def _insert(connection: Connection, exchange: Exchange) -> None:
     usage = exchange.usage
     row = {name: getattr(exchange, name) for name in _COLUMNS} | {
         "principal": exchange.principal.principal_id,
@@ -99,12 +100,12 @@ def _insert(connection: sqlite3.Connection, exchange: Exchange) -> None:
         "arguments": usage.arguments,
         "results": usage.results,
     }
-    added = connection.execute(
+    added = connection.exec_driver_sql(
         f"INSERT INTO savings ({', '.join(row)}) VALUES ({placeholders(len(row))})",  # noqa: S608
         (*row.values(),),
     )
     servers = exchange.servers.items()
-    connection.executemany(
+    connection.exec_driver_sql(
         "INSERT OR IGNORE INTO savings_by_server VALUES (?, ?, ?, ?, ?)",
         [(added.lastrowid, name[:_MAX_NAME_CHARACTERS], it.calls, it.arguments, it.results) for name, it in servers],
     )

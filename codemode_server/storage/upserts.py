@@ -1,0 +1,26 @@
+"""Inserts that may meet a row with the same key, in SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from sqlalchemy import Connection, Insert, Table
+
+
+def upsert(connection: Connection, table: Table, *replaced: str, key: tuple[str, ...] = ()) -> Insert:
+    """A statement, built once, to execute with one row or several, as dicts. If a row with the same `key`, by default
+    the primary key, is there, its `replaced` columns get the new values; without any it stays as it is."""
+    return _upsert(connection.dialect.name, table, replaced, key)
+
+
+@cache
+def _upsert(dialect: str, table: Table, replaced: tuple[str, ...], key: tuple[str, ...]) -> Insert:
+    insert = import_module(f"sqlalchemy.dialects.{dialect}").insert(table).inline()
+    columns = [table.c[it] for it in key] or [*table.primary_key]
+    statement: Insert = (
+        insert.on_conflict_do_update(index_elements=columns, set_={it: insert.excluded[it] for it in replaced})
+        if replaced
+        else insert.on_conflict_do_nothing(index_elements=columns)
+    )
+    return statement

@@ -13,8 +13,8 @@ from codemode_server.domain.principals import Principal
 
 CACHED_SHARE = 0.1
 """Price of a token in a model provider's prompt cache, as a share of the full price."""
-MAX_EXCHANGES = 200_000
-"""The newest exchanges are stored, of all principals."""
+MAX_ROWS = 400_000
+"""The newest are stored, of all principals: one for each exchange, and one for each server that it called."""
 MAX_RESULT_TOKENS = 25_000
 """Tokens of one result that count at most: about where Claude Code cuts the result of a tool."""
 METHOD = (

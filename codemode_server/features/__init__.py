@@ -113,9 +113,9 @@ FEATURES = (
         provides={
             "call_observer": "direct_tokens:OBSERVER",
             "exchanges": "exchanges:Exchanges",
-            "savings": "sqlite_savings:SqliteSavings",
+            "savings": "savings_store:SavingsStore",
             "status_lines": "commands:status_lines",
-            "delete_old_rows": "sqlite_savings:delete_old_rows",
+            "delete_old_rows": "savings_store:delete_old_rows",
         },
     ),
     Feature("session_logs", provides={"session_logs": "session_log:SessionLogs"}),

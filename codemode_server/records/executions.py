@@ -43,7 +43,7 @@ from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.support.redaction import payload
 
 if TYPE_CHECKING:
-    from codemode_server.features.savings.sqlite_savings import SqliteSavings
+    from codemode_server.features.savings.savings_store import SavingsStore
 
 _MAX_ERROR_CHARACTERS = 2_000
 _MAX_REASON_CHARACTERS = 500
@@ -61,7 +61,7 @@ class Records:
         self.database = Database(self._folder)
         cipher = JournalCipher(self._folder)
         self.history = SqliteHistory(self.database)
-        self.savings: SqliteSavings | None = create("savings", self.database)
+        self.savings: SavingsStore | None = create("savings", self.database)
         self._journal = SqliteJournal(self.thread, cipher)
         self.audit = SqliteAudit(self.thread, reader=self.database)
         self.stored_approvals = SqliteApprovals(self.thread, cipher)

@@ -140,7 +140,7 @@ def _begin(connection: Connection) -> None:
 def executed(connection: Connection, statement: Executable | str, values: Any = ()) -> list[Row[Any]]:
     if isinstance(statement, str):
         return [*connection.exec_driver_sql(statement, values)]
-    return [*connection.execute(statement)]
+    return [*connection.execute(statement, values or None)]
 
 
 def placeholders(count: int) -> str:

@@ -58,17 +58,4 @@ CREATE TABLE flow_programs (
     execution_id TEXT PRIMARY KEY, principal TEXT NOT NULL, holder TEXT NOT NULL, began_at REAL NOT NULL,
     run TEXT NOT NULL
 ) WITHOUT ROWID;
-
-CREATE TABLE savings (
-    number INTEGER PRIMARY KEY, principal TEXT NOT NULL, at REAL NOT NULL, tool TEXT NOT NULL, execution_id TEXT,
-    sent INTEGER NOT NULL, returned INTEGER NOT NULL, own_definitions INTEGER NOT NULL,
-    all_definitions INTEGER NOT NULL, turns INTEGER NOT NULL, calls INTEGER NOT NULL, arguments INTEGER NOT NULL,
-    results INTEGER NOT NULL
-);
-CREATE INDEX savings_by_time ON savings (principal, at);
-CREATE INDEX savings_by_execution ON savings (execution_id) WHERE execution_id IS NOT NULL;
-CREATE TABLE savings_by_server (
-    number INTEGER NOT NULL, server TEXT NOT NULL, calls INTEGER NOT NULL, arguments INTEGER NOT NULL,
-    results INTEGER NOT NULL, PRIMARY KEY (number, server)
-) WITHOUT ROWID;
 """

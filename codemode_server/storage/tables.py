@@ -240,7 +240,7 @@ exchanges = Table(
     ),
 )
 Index("exchanges_by_time", exchanges.c.principal, exchanges.c.at)
-Index("exchanges_by_execution", exchanges.c.execution_id)
+Index("exchanges_by_execution", exchanges.c.principal, exchanges.c.execution_id)
 
 cache = Table(
     "cache",

@@ -1,4 +1,4 @@
-"""The tokens of exchanges on a real SQLite: sums by day, server and execution of a principal, and how old ones go."""
+"""The tokens of exchanges on a real database: sums by day, server and execution of a principal, and how old ones go."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.savings import Exchange, ServerTokens, TokenUsage
 from codemode_server.features import provided
-from codemode_server.features.savings.sqlite_savings import SqliteSavings, record_exchange
+from codemode_server.features.savings.savings_store import SavingsStore, record_exchange
 from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
@@ -30,7 +30,7 @@ NOON = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
 class Store:
     folder: Path
     thread: DatabaseThread
-    savings: SqliteSavings
+    savings: SavingsStore
 
     async def add(self, *exchanges: Exchange) -> None:
         for exchange in exchanges:
@@ -43,7 +43,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
     thread, database = DatabaseThread(folder), Database(folder)
-    yield Store(folder, thread, SqliteSavings(database))
+    yield Store(folder, thread, SavingsStore(database))
     database.close()
     thread.close()
 
@@ -105,7 +105,7 @@ async def test_upkeep_deletes_what_is_older_than_the_audit_may_be(store: Store) 
 
 
 async def test_upkeep_deletes_the_oldest_of_too_many(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(savings, "MAX_EXCHANGES", 3)
+    monkeypatch.setattr(savings, "MAX_ROWS", 9)
     await store.add(*(exchange(at=NOON + number, name=f"x{number}") for number in range(50)))
     Upkeep(store.folder, Ownership(store.folder), Retention(0, 0), deletions=provided("delete_old_rows")).pass_once()
     rows = await store.savings.executions(OWNER, since=0, limit=10)

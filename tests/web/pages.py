@@ -37,7 +37,7 @@ from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
 from codemode_server.features.pages.commands import serving
 from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
-from codemode_server.features.savings.sqlite_savings import record_exchange
+from codemode_server.features.savings.savings_store import record_exchange
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher

@@ -13,7 +13,7 @@ from codemode_server.cli.arguments import count, days
 from codemode_server.cli.terminal import configuration, show, table
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.savings import METHOD, TokenUsage
-from codemode_server.features.savings.sqlite_savings import SqliteSavings
+from codemode_server.features.savings.savings_store import SavingsStore
 from codemode_server.records.executions import stored_records
 from codemode_server.support.text import one_line
 
@@ -46,7 +46,7 @@ def run(parsed: argparse.Namespace) -> int:
 async def status_lines(app: App) -> list[str]:
     """The savings of the last days; nothing if nothing was counted."""
     with stored_records(app.loaded) as records:
-        total = await SqliteSavings(records.database).total(records.principal, time.time() - _DAYS * 86_400)
+        total = await SavingsStore(records.database).total(records.principal, time.time() - _DAYS * 86_400)
     more = "`codemode-server stats` shows more"
     if not total.exchanges:
         return []
@@ -62,7 +62,7 @@ async def _page(loaded: LoadedSettings, parsed: argparse.Namespace) -> str:
     heads: tuple[str, ...]
     rows: list[tuple[str, tuple[int, ...]]]
     with stored_records(loaded) as records:
-        store, which = SqliteSavings(records.database), (records.principal, time.time() - parsed.since * 86_400)
+        store, which = SavingsStore(records.database), (records.principal, time.time() - parsed.since * 86_400)
         total = await store.total(*which)
         if not total.exchanges:
             return ""

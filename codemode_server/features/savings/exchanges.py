@@ -20,7 +20,7 @@ from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.savings import Exchange, ServerTokens, saved_text
 from codemode_server.domain.tools import definition_text
 from codemode_server.executions.execution import Execution
-from codemode_server.features.savings.sqlite_savings import record_exchange
+from codemode_server.features.savings.savings_store import record_exchange
 from codemode_server.mcp_server.instructions import INSTRUCTIONS
 from codemode_server.mcp_server.shortening import as_text
 from codemode_server.mcp_server.tools.registry import Answer

@@ -1,31 +1,26 @@
-"""Inserts whose repetition changes nothing, on SQLite and PostgreSQL: each has the clause in a dialect of its own."""
+"""Inserts that may meet a row with the same key, in SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from importlib import import_module
 
-from sqlalchemy import Connection, Table
-from sqlalchemy.dialects import postgresql, sqlite
-
-_Rows = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+from sqlalchemy import Connection, Insert, Table
 
 
-def insert_new(connection: Connection, table: Table, rows: _Rows) -> int:
-    """Insert the rows whose key is new; returns how many that are."""
-    return connection.execute(_statement(connection.dialect.name, table, replaces=False), rows).rowcount
-
-
-def put(connection: Connection, table: Table, rows: _Rows) -> None:
-    """Insert the rows, each in the place of the one with its key."""
-    connection.execute(_statement(connection.dialect.name, table, replaces=True), rows)
+def upsert(connection: Connection, table: Table, *replaced: str, key: tuple[str, ...] = ()) -> Insert:
+    """A statement, built once, to execute with one row or several, as dicts. If a row with the same `key`, by default
+    the primary key, is there, its `replaced` columns get the new values; without any it stays as it is."""
+    return _upsert(connection.dialect.name, table, replaced, key)
 
 
 @cache
-def _statement(dialect: str, table: Table, *, replaces: bool) -> postgresql.Insert | sqlite.Insert:
-    insert = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
-    if not replaces:
-        return insert.on_conflict_do_nothing()
-    columns = {it.name: insert.excluded[it.name] for it in table.columns if not it.primary_key}
-    return insert.on_conflict_do_update(index_elements=[*table.primary_key.columns], set_=columns)
+def _upsert(dialect: str, table: Table, replaced: tuple[str, ...], key: tuple[str, ...]) -> Insert:
+    insert = import_module(f"sqlalchemy.dialects.{dialect}").insert(table).inline()
+    columns = [table.c[it] for it in key] or [*table.primary_key]
+    statement: Insert = (
+        insert.on_conflict_do_update(index_elements=columns, set_={it: insert.excluded[it] for it in replaced})
+        if replaced
+        else insert.on_conflict_do_nothing(index_elements=columns)
+    )
+    return statement

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.sqlite import FILE_NAME
 
 
 def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:

@@ -19,7 +19,7 @@ from codemode_server.config import LoadedSettings
 from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.records.executions import stored_records
-from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.sqlite import FILE_NAME
 from codemode_server.support.text import one_line
 
 _ROWS = 40

@@ -32,10 +32,11 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.features import create
 from codemode_server.startup.stores import state_folder
-from codemode_server.storage.database import FILE_NAME, Database, unavailable
+from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.sqlite import FILE_NAME, unavailable
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_history import SqliteHistory

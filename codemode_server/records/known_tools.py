@@ -27,7 +27,7 @@ from codemode_server.features.data_flow.flows import FlowRules, flows_to
 from codemode_server.features.data_flow.labels import ToolLabels
 from codemode_server.startup.stores import state_folder
 from codemode_server.startup.upstream_catalog import UpstreamCatalog
-from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.sqlite import FILE_NAME
 from codemode_server.support.setting_types import RuleEffect
 from codemode_server.support.text import one_line
 

@@ -1,111 +1,138 @@
-"""Opens the one SQLite file of an installation, and explains why it cannot be used.
+"""The database of an installation: transactions on SQLite or PostgreSQL, and reads in threads.
 
-Several servers may have it open at once (two hosts on one machine); WAL and a busy timeout make that work. One thread
-and connection write journal, audit, listings, learned types and usage statistics; vectors and the upkeep have a
-connection each, since transactions belong to connections. The connection of the event loop only reads.
+What differs between the two is in `sqlite` and `postgres`: how a connection is opened, how a transaction begins, and
+what is said of a failure. Several processes may have it open at once.
 """
 
 from __future__ import annotations
 
-import errno
-import logging
-import os
-import re
-import shutil
-import sqlite3
+import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, Executable, Row, create_engine
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.event import listen
+from sqlalchemy import Connection, Engine, Executable, Row
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import QueuePool
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.processes.file_lock import held
-from codemode_server.storage.schema import SCHEMA
-from codemode_server.storage.tables import VERSION, metadata
-from codemode_server.support.private_files import NotPrivate, check_file, open_private, private_folder
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FILE_NAME = "codemode.db"
-ASIDE_NAME = f"{FILE_NAME}.set-aside"
-"""Name of the database of another version, the last one that was met."""
-FILE_SUFFIXES = ("", "-wal", "-shm")
-_WAL_BYTES = 4 * 2**20
-"""Size to which SQLite truncates the write-ahead log after a checkpoint."""
-_BUSY_SECONDS = 5.0
-_FULL_BELOW_BYTES = 64 * 1024
-"""SQLite may report a full disk as an I/O error; with less free space than this, the disk is taken for full."""
+_ATTEMPTS = 12
+_PAUSE_S = 0.002
+"""How long is waited before a transaction is done again, at most; twice as long each time."""
 _TRANSACTION = "codemode_transaction"
-"""Key in a connection's `info`: how its next transaction begins, and whether that is durable."""
-_IS_DURABLE = "codemode_is_durable"
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+"""Key in a connection's `info`: how its next transaction begins."""
 
 
-class _OtherSchema(Exception):
-    """Raised for a database that another version made."""
+@dataclass(frozen=True, slots=True)
+class PostgresAddress:
+    """Where a PostgreSQL database is; its `repr` has no password."""
+
+    url: str
+    """`postgresql://USER@HOST/NAME`, with the parameters of libpq behind `?`."""
+    password: str | None = field(default=None, repr=False)
+
+
+DatabasePlace: TypeAlias = Path | PostgresAddress
+"""A state folder, whose database is SQLite, or the address of one on PostgreSQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionMode:
+    reads: bool
+    is_durable: bool
+
+
+class DatabaseUnreachable(JournalUnavailable):
+    """Raised while no step can be done: another process has the database locked, or its server does not answer."""
+
+
+class TransactionUndone(JournalUnavailable):
+    """Raised for a transaction that changed nothing and can be done again: others changed the same rows, or the
+    connection was lost before the commit."""
+
+
+class Driver(Protocol):
+    """One kind of database."""
+
+    engine: Engine
+    error: type[Exception]
+    """Class of the errors of the library, while it opens a connection."""
+
+    def check(self) -> None:
+        """Before each transaction. Raises `JournalUnavailable`: the database is not the one that was opened."""
+
+    def unavailable(self, error: Exception) -> JournalUnavailable:
+        """The error in one line that says what to do, as the class that says what the next step may expect."""
+
+    def close(self) -> None: ...
 
 
 class Database:
-    """An open database. Each failure raises a `JournalUnavailable` that names the file and the remedy."""
+    """An open database. Each failure raises a `JournalUnavailable` that names the database and the remedy."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open or create the database in `folder`. Raises `JournalUnavailable`: it cannot be opened."""
-        self.path = folder / FILE_NAME
-        self._is_closed = False
-        first: list[sqlite3.Connection] = [_open(self.path)]
-        self._engine = create_engine(
-            "sqlite://", poolclass=QueuePool, creator=lambda: first.pop() if first else _connection(self.path)
-        )
-        listen(self._engine, "begin", _begin)
-        self._identity = _identity(self.path)
-        with self.begin():  # the pool owns the first connection now, and closes it
-            pass
+    def __init__(self, place: DatabasePlace) -> None:
+        """Open the database, or create it or its tables. Blocks. Raises `JournalUnavailable`: it cannot be opened."""
+        self._driver = _driver(place)
+        self.place = place
+
+    @property
+    def path(self) -> Path:
+        """Of SQLite."""
+        assert isinstance(self.place, Path)  # noqa: S101
+        return self.place / "codemode.db"
 
     @contextmanager
     def begin(
         self, connection: Connection | None = None, *, reads: bool = False, is_durable: bool = False
     ) -> Iterator[Connection]:
-        """A transaction, on this connection or one of the pool: all changes or none. The file is locked first, so that
-        changes of other processes are seen, unless it only `reads`. With `is_durable` it survives a power cut. Raises
-        `JournalUnavailable`: SQLite fails: full disk, lock held for 5 seconds, damaged or read-only file; or the file
-        was moved or removed."""
-        if not self._is_closed and self._identity != _identity(self.path):
-            # SQLite would go on writing to a file that nobody can find any more.
-            raise JournalUnavailable(
-                f"the record {self.path} was moved or removed while codemode-server was running. Put it back, or "
-                "restart codemode-server, which makes a new one."
-            )
+        """A transaction, on this connection or one of the pool: all changes or none. Unless it only `reads`, it sees
+        what other processes have changed and fails rather than overwrite it. With `is_durable` it survives a power cut.
+        Raises `JournalUnavailable`, `DatabaseUnreachable`, `TransactionUndone`."""
+        self._driver.check()
+        is_connected = is_committing = False
         try:
-            with nullcontext(connection) if connection is not None else self._engine.connect() as used:
-                used.info[_TRANSACTION] = "BEGIN" if reads else "BEGIN IMMEDIATE", is_durable
+            with nullcontext(connection) if connection is not None else self._driver.engine.connect() as used:
+                used.info[_TRANSACTION] = TransactionMode(reads, is_durable)
+                is_connected = True
                 with used.begin():
                     yield used
+                    is_committing = True
         except DBAPIError as error:
-            raise unavailable(self.path, error.orig or error) from error.orig
-        except sqlite3.Error as error:  # while a connection is opened
-            raise unavailable(self.path, error) from error
+            problem = self._driver.unavailable(error.orig if isinstance(error.orig, Exception) else error)
+            if error.connection_invalidated and is_connected and not is_committing:
+                problem = TransactionUndone(*problem.args)
+            raise problem from error.orig
+        except (self._driver.error, PoolTimeout) as error:
+            raise self._driver.unavailable(error) from error
 
     def connect(self) -> Connection:
         """A connection of the caller, for `begin`. Raises `JournalUnavailable`."""
         try:
-            return self._engine.connect()
-        except (sqlite3.Error, OSError) as error:
-            raise unavailable(self.path, error) from error
+            return self._driver.engine.connect()
+        except DBAPIError as error:
+            raise self._driver.unavailable(error.orig if isinstance(error.orig, Exception) else error) from error.orig
+        except (self._driver.error, PoolTimeout, OSError) as error:
+            raise self._driver.unavailable(error) from error
 
-    def transact(self, step: Callable[[Connection], T], *, is_durable: bool = False) -> T:
-        with self.begin(is_durable=is_durable) as connection:
-            return step(connection)
+    def transact(
+        self, step: Callable[[Connection], T], connection: Connection | None = None, *, is_durable: bool = False
+    ) -> T:
+        """Do a step in a transaction, again if it was undone. Blocks. Raises as `begin`."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                with self.begin(connection, is_durable=is_durable) as used:
+                    return step(used)
+            except TransactionUndone:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                time.sleep(random.uniform(0, _PAUSE_S * 2**attempt))  # noqa: S311 - so that two do not meet again
+        raise AssertionError
 
     async def read(self, step: Callable[[Connection], T]) -> T:
         """Do a step that only reads in a thread. Raises `JournalUnavailable`: as `begin`."""
@@ -125,16 +152,23 @@ class Database:
             return connection.exec_driver_sql(statement, values).rowcount
 
     def close(self) -> None:
-        self._is_closed = True
-        self._engine.dispose()
+        self._driver.close()
 
 
-def _begin(connection: Connection) -> None:
-    statement, is_durable = connection.info[_TRANSACTION]
-    if is_durable != connection.info.get(_IS_DURABLE, False):
-        connection.exec_driver_sql(f"PRAGMA synchronous = {'FULL' if is_durable else 'NORMAL'}")
-        connection.info[_IS_DURABLE] = is_durable
-    connection.exec_driver_sql(statement)
+def transaction_mode(connection: Connection) -> TransactionMode:
+    """How the transaction that begins on a connection is to be."""
+    mode: TransactionMode = connection.info[_TRANSACTION]
+    return mode
+
+
+def _driver(place: DatabasePlace) -> Driver:
+    if isinstance(place, Path):
+        from codemode_server.storage.sqlite import SqliteFile
+
+        return SqliteFile(place)
+    from codemode_server.storage.postgres import PostgresServer
+
+    return PostgresServer(place)
 
 
 def executed(connection: Connection, statement: Executable | str, values: Any = ()) -> list[Row[Any]]:
@@ -146,159 +180,3 @@ def executed(connection: Connection, statement: Executable | str, values: Any = 
 def placeholders(count: int) -> str:
     """The text of so many parameters in an SQL statement: `?, ?, ?`."""
     return ", ".join("?" * count)
-
-
-def unavailable(path: Path, error: Exception) -> JournalUnavailable:
-    code = _primary_code(error)
-    if code in _DAMAGE:
-        return _damaged(path, str(error))
-    if _is_full(path, error, code):
-        return JournalUnavailable(
-            f"the record {path} can't be used: database or disk is full. Free some disk space; "
-            "`codemode-server workspace clean` removes the programs' files."
-        )
-    if code in _LOCKED or isinstance(error, TimeoutError):
-        cause = f"another program has had it locked for seconds ({error})"
-        remedy = "End that program, for instance a database browser or a backup; `lsof` names it"
-    else:
-        cause = (isinstance(error, OSError) and error.strerror) or str(error)
-        remedy = "Make it and its folder yours and writable, or set state.dir in upstream.yaml to another folder"
-    return JournalUnavailable(f"the record {path} can't be used: {cause}. {remedy}.")
-
-
-def is_locked(error: Exception) -> bool:
-    """True if `error` says that another process holds the lock of the database."""
-    return isinstance(error, JournalUnavailable) and _primary_code(error.__cause__) in _LOCKED
-
-
-def _damaged(path: Path, reason: str) -> JournalUnavailable:
-    return JournalUnavailable(
-        f"the record {path} can't be used: it is damaged ({reason}). Restore it from a backup, or move it away, and a "
-        "new one is made without the past calls and learned types."
-    )
-
-
-def _primary_code(error: BaseException | None) -> int | None:
-    code = getattr(error, "sqlite_errorcode", None)
-    return code & 0xFF if isinstance(code, int) else None
-
-
-def _is_full(path: Path, error: Exception, code: int | None) -> bool:
-    if isinstance(error, OSError):
-        return error.errno in (errno.ENOSPC, errno.EDQUOT)
-    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and path.parent.is_dir():
-        return shutil.disk_usage(path.parent).free < _FULL_BELOW_BYTES
-    return code == sqlite3.SQLITE_FULL
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - done at each use, and `Path.stat` takes twice as long
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    """Processes open the file one after another: SQLite opens the log by its name when it first reads, and must not
-    find that of another file since a process has set this one aside meanwhile."""
-    lock = path.with_name(f"{FILE_NAME}.lock")
-    try:
-        private_folder(path.parent, is_readable=True)
-        for name in (path.name, lock.name, *(FILE_NAME + suffix for suffix in ("-wal", "-shm", "-journal"))):
-            check_file(path.with_name(name))
-        with held(lock, timeout_s=_BUSY_SECONDS):
-            try:
-                return _connection(path)
-            except _OtherSchema as problem:
-                logger.warning("%s It was set aside as %s, and a new one is made.", problem, _set_aside(path))
-                return _connection(path)
-    except NotPrivate as error:
-        raise JournalUnavailable(
-            f"the record {path} can't be used: {error}; or set state.dir in upstream.yaml to another folder"
-        ) from error
-    except (OSError, sqlite3.Error) as error:
-        raise unavailable(path, error) from error
-
-
-def _set_aside(path: Path) -> Path:
-    """Rename the files, which replaces those that were set aside before. The caller holds the lock."""
-    aside = path.with_name(ASIDE_NAME)
-    # The main file comes last: as soon as it is gone, a process that opens the database makes a new one.
-    for suffix in reversed(FILE_SUFFIXES):
-        renamed = aside.with_name(ASIDE_NAME + suffix)
-        renamed.unlink(missing_ok=True)
-        with suppress(FileNotFoundError):
-            path.with_name(FILE_NAME + suffix).rename(renamed)
-    return aside
-
-
-def _connection(path: Path) -> sqlite3.Connection:
-    # SQLite would follow a link, and make a file that others can read. An existing file is not opened here: closing it
-    # would release the locks of this process's other connections.
-    with suppress(FileExistsError):
-        os.close(open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    try:
-        _use_wal(connection)
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
-        _check_schema(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL, with retries: SQLite does not wait for another process that does the same at this moment."""
-    until = time.monotonic() + _BUSY_SECONDS
-    while True:
-        try:
-            if connection.execute("PRAGMA page_count").fetchone() == (0,):
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # can only be set before anything is written
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                raise
-            time.sleep(0.02)
-        else:
-            return
-
-
-def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
-    if _version(connection) == 0:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            if _version(connection) == 0:  # another process may have created them meanwhile
-                if _tables(connection):
-                    raise _damaged(path, "it has tables of another program")
-                for statement in (*filter(str.strip, SCHEMA.split(";")), *_definitions()):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {VERSION}")
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-    if (version := _version(connection)) != VERSION:
-        raise _OtherSchema(f"the record {path} was written by another version of codemode-server (schema {version}).")
-    names = {*re.findall(r"CREATE TABLE (\w+)", SCHEMA), *metadata.tables}
-    if missing := sorted(names - _tables(connection)):
-        raise _damaged(path, f"there is no table {missing[0]!r}")
-
-
-def _definitions() -> Iterator[str]:
-    dialect = sqlite.dialect()
-    for table in metadata.sorted_tables:
-        yield str(CreateTable(table).compile(dialect=dialect))
-        for index in table.indexes:
-            yield str(CreateIndex(index).compile(dialect=dialect))
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return int(version)
-
-
-def _tables(connection: sqlite3.Connection) -> set[str]:
-    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

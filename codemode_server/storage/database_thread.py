@@ -15,13 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Executable, Row
 
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
-from codemode_server.storage.database import Database, executed, is_locked
+from codemode_server.storage.database import Database, DatabasePlace, DatabaseUnreachable, executed
 
 if TYPE_CHECKING:
     import asyncio  # not at run time before the first answer to the host
@@ -52,8 +51,8 @@ class _Request(Generic[T]):
 class DatabaseThread:
     """The thread starts with the first step and ends with `close`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, place: DatabasePlace) -> None:
+        self._place = place
         self._requests: queue.SimpleQueue[list[_Request[Any]] | None] = queue.SimpleQueue()
         self._posted: list[_Request[Any]] = []
         self._guard = threading.Lock()
@@ -150,18 +149,16 @@ class DatabaseThread:
             self._database.close()
 
     def _do(self, requests: Sequence[_Request[Any]]) -> None:
-        """Do the steps together, or, if one fails, each on its own. With a lock that another process holds they fail
-        together: each would wait for it as long as all did."""
+        """Do the steps together, or, if one fails, each on its own. While the database is locked or does not answer
+        they fail together: each would wait for it as long as all did."""
         try:
             if self._database is None:
-                self._database = Database(self._folder)
+                self._database = Database(self._place)
                 self._connection = self._database.connect()
             is_durable = any(map(attrgetter("is_durable"), requests))
-            with self._database.begin(self._connection, is_durable=is_durable) as connection:
-                for request in requests:
-                    request.result = request.step(connection)
+            self._database.transact(partial(_do_all, requests), self._connection, is_durable=is_durable)
         except Exception as error:  # noqa: BLE001 - raised in the caller
-            if len(requests) > 1 and self._database is not None and not is_locked(error):
+            if len(requests) > 1 and self._database is not None and not isinstance(error, DatabaseUnreachable):
                 for request in requests:
                     self._do([request])
             else:
@@ -169,6 +166,11 @@ class DatabaseThread:
                     request.error = _copy(error)
                     if request.on_error is not None:
                         request.on_error(request.error)
+
+
+def _do_all(requests: Sequence[_Request[Any]], connection: Connection) -> None:
+    for request in requests:
+        request.result = request.step(connection)
 
 
 def _answer(requests: Sequence[_Request[Any]]) -> None:

@@ -17,7 +17,8 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored
 from codemode_server.executions.workspace import Workspace
-from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database import Database
+from codemode_server.storage.sqlite import FILE_NAME
 from codemode_server.support.private_files import NotPrivate
 from tests.attacks.kit import hostile
 from tests.attacks.test_state import served

@@ -23,7 +23,7 @@ from codemode_server.domain.calls import Allow
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.features.pages.server_pages import key_of
-from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.sqlite import FILE_NAME
 from tests.behaviour.product import configuration
 from tests.cli.pseudo_terminal import without_terminal
 from tests.web.pages import OTHER, OWN, PROGRAM, TRIAGE, Call, Pages, State, pages, question

@@ -22,9 +22,9 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import line_with_value
 from codemode_server.domain.tools import Effect
-from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.sqlite import FILE_NAME
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 
 LOCAL = Principal(PrincipalId("default"))

@@ -17,8 +17,9 @@ import pytest
 from sqlalchemy import Connection
 
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.sqlite import FILE_NAME
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ async def test_a_step_that_meets_the_end_of_the_thread_is_refused(
 async def test_steps_that_meet_a_lock_wait_for_it_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each waited by itself after all had waited together: 5 seconds for each, and the calls of all programs with
     them."""
-    monkeypatch.setattr("codemode_server.storage.database._BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("codemode_server.storage.sqlite._BUSY_SECONDS", 0.05)
     waits: list[object] = []
 
     begin = Database.begin

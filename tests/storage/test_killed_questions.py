@@ -19,9 +19,9 @@ from codemode_server.cli import run as main
 from codemode_server.config import load
 from codemode_server.domain.approvals import Approval
 from codemode_server.features.approvals import commands as approvals
-from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.sqlite import FILE_NAME
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from tests.behaviour.product import UPSTREAMS, Host, configuration
 from tests.storage.test_kills import LOCAL, kill, running

@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.storage import database as database_module
-from codemode_server.storage.database import ASIDE_NAME, FILE_NAME, Database, unavailable
+from codemode_server.storage import sqlite as sqlite_module
+from codemode_server.storage.database import Database
+from codemode_server.storage.sqlite import ASIDE_NAME, FILE_NAME, unavailable
 from codemode_server.storage.tables import VERSION
 from tests.storage.at_once import ROOT, STARTS, run_at_once
 from tests.storage.journal_rows import begin_execution as record
@@ -109,7 +110,7 @@ def test_a_state_folder_that_goes_away_meanwhile_is_an_error(folder: Path, what:
 
 
 def test_a_lock_is_an_error_of_its_own_and_nothing_is_set_aside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codemode_server.storage.database._BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("codemode_server.storage.sqlite._BUSY_SECONDS", 0.05)
     with (
         closing(Database(folder)) as database,
         closing(sqlite3.connect(folder / FILE_NAME)) as other,
@@ -183,7 +184,7 @@ os._exit(0)
 def test_no_file_is_set_aside_while_another_process_opens_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite opens a log by its name when it first reads: the new log would be copied into the old file."""
     execute(f"PRAGMA user_version = {VERSION - 1}")(folder)
-    use_wal = database_module._use_wal
+    use_wal = sqlite_module._use_wal
     others = [subprocess.Popen([sys.executable, "-c", OPENS_AND_DIES, str(folder), "other"], cwd=ROOT)]
 
     def use_wal_later(connection: sqlite3.Connection) -> None:
@@ -195,11 +196,10 @@ def test_no_file_is_set_aside_while_another_process_opens_it(folder: Path, monke
         use_wal(connection)
 
     ended: list[subprocess.Popen[bytes]] = []
-    monkeypatch.setattr(database_module, "_use_wal", use_wal_later)
+    monkeypatch.setattr(sqlite_module, "_use_wal", use_wal_later)
     with closing(Database(folder)) as database:
         record(database, "this")
-        with database.begin() as connection:
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        execute("PRAGMA wal_checkpoint(TRUNCATE)")(folder)
         assert [other.wait(timeout=30) for other in ended] == [0]
     assert executions(folder, ASIDE_NAME) == ["x1"]
     assert sorted(executions(folder)) == ["other", "this"]

@@ -21,10 +21,10 @@ from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, 
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.startup.upkeep import Retention, Upkeep
-from codemode_server.storage.database import FILE_NAME, FILE_SUFFIXES
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import KEY_NAME, JournalCipher
+from codemode_server.storage.sqlite import FILE_NAME, FILE_SUFFIXES
 from codemode_server.storage.sqlite_audit import SqliteAudit, delete_audit_rows
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.database import change

@@ -22,8 +22,9 @@ import pytest
 
 from codemode_server.domain.executions import INTERRUPTED
 from codemode_server.startup.upkeep import CACHES, Retention, Upkeep
-from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database import Database
 from codemode_server.storage.interrupted import Ownership
+from codemode_server.storage.sqlite import FILE_NAME
 from tests.database import change, rows
 from tests.storage.journal_rows import add_call, begin_execution, end_execution
 

@@ -94,7 +94,7 @@ FEATURES = (
             "protected_listings": "protected_listings:ProtectedListings",
             "searched_files_layer": "shown_files:SearchedFiles",
             "token_reveals": "token_reveals:TokenReveals",
-            "delete_old_rows": "sqlite_tokens:delete_forgotten_tokens",
+            "delete_old_rows": "token_store:delete_forgotten_tokens",
         },
     ),
     Feature("prompts", provides={"prompts": "prompts:Prompts"}),

@@ -202,7 +202,7 @@ Index(
     sqlite_where=privacy_tokens.c.lookup.is_not(None),
     postgresql_where=privacy_tokens.c.lookup.is_not(None),
 )
-Index("privacy_tokens_change", privacy_tokens.c.principal, privacy_tokens.c.change)
+Index("privacy_tokens_change", privacy_tokens.c.principal, privacy_tokens.c.change, unique=True)
 Index(
     "privacy_tokens_room",
     privacy_tokens.c.principal,

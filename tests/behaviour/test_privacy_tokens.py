@@ -14,7 +14,7 @@ import pytest
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.features.guardrails import Block, GuardedCall, GuardedResult, Guardrail, Pass
-from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
+from codemode_server.features.privacy.token_store import TokenStore
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.server_texts import TokenCipher
 from tests.database import rows
@@ -220,7 +220,7 @@ async def forget(path: Path, *tokens: str) -> None:
     folder = path.parent / "state"
     thread = DatabaseThread(folder)
     try:
-        assert await SqliteTokens(thread, TokenCipher(folder)).forget(PrincipalId("default"), tokens) == len(tokens)
+        assert await TokenStore(thread, TokenCipher(folder)).forget(PrincipalId("default"), tokens) == len(tokens)
     finally:
         thread.close()
 

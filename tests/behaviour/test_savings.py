@@ -34,7 +34,8 @@ class Counted(Product):
         async def is_there() -> bool:
             with closing(sqlite3.connect(self.app.state_folder / "codemode.db")) as database:
                 database.row_factory = sqlite3.Row
-                row.update(database.execute("SELECT * FROM exchanges WHERE server IS NULL ORDER BY number DESC LIMIT 1").fetchone() or {})
+                newest = "SELECT * FROM exchanges WHERE server IS NULL ORDER BY number DESC LIMIT 1"
+                row.update(database.execute(newest).fetchone() or {})
             return bool(row.get("tool", "list_dir") != "list_dir")
 
         await self.host.until(is_there)

@@ -88,7 +88,7 @@ async def questions(folder: Path) -> list[Approval]:
     state, thread = folder / "state", DatabaseThread(folder / "state")
     store = SqliteApprovals(thread, JournalCipher(state))
     try:
-        named = await thread.run(lambda it: it.execute("SELECT approval_id FROM approvals").fetchall())
+        named = rows(state, "SELECT approval_id FROM approvals")
         answered = await store.answered([ApprovalId(name) for (name,) in named])
         return [*answered, *await store.unanswered(Principal(PrincipalId(DEFAULT_PRINCIPAL)))]
     finally:

@@ -36,7 +36,7 @@ from codemode_server.domain.savings import Exchange, ServerTokens
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
 from codemode_server.features.pages.commands import serving
-from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
+from codemode_server.features.privacy.token_store import TokenStore
 from codemode_server.features.savings.savings_store import record_exchange
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
@@ -81,7 +81,7 @@ class State:
         self.journal = SqliteJournal(self.thread, JournalCipher(folder), clock=lambda: self._now)
         self.audit = SqliteAudit(self.thread)
         self.approvals = SqliteApprovals(self.thread, JournalCipher(folder))
-        self.tokens = SqliteTokens(self.thread, TokenCipher(folder))
+        self.tokens = TokenStore(self.thread, TokenCipher(folder))
 
     async def execution(
         self,

@@ -47,8 +47,8 @@ from codemode_server.features.privacy.release import (
 )
 from codemode_server.features.privacy.replacing import replaced, tokens_in, with_kinds
 from codemode_server.features.privacy.settings import PrivacySettings, ProtectionMode
-from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
 from codemode_server.features.privacy.token_map import TokenMap
+from codemode_server.features.privacy.token_store import TokenStore
 from codemode_server.features.privacy.values_in_text import NotPlaceable
 from codemode_server.sandbox.contract import Reply
 from codemode_server.support.extras import has_privacy, missing_privacy
@@ -325,7 +325,7 @@ def call_privacy(config: LiveConfig, thread: DatabaseThread, cipher: TokenCipher
     settings = PrivacySettings.of(config.settings)
     if settings.is_on and (lacking := missing_privacy(settings.name_models)):
         raise SettingsError(f"privacy: {lacking.reason}: {lacking.command}")
-    store = SqliteTokens(thread, cipher, lambda: PrivacySettings.of(config.settings).limits)
+    store = TokenStore(thread, cipher, lambda: PrivacySettings.of(config.settings).limits)
     privacy = Privacy(config, TokenMap(store))
     config.values_of, config.logged = privacy.values_of, privacy.logged
     return privacy

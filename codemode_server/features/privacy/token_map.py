@@ -23,7 +23,7 @@ from codemode_server.support.off_loop import run_sized
 
 if TYPE_CHECKING:
     from codemode_server.features.privacy.known_texts import KnownTexts
-    from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
+    from codemode_server.features.privacy.token_store import TokenStore
 
 
 _FEW = 200
@@ -33,7 +33,7 @@ _FEW = 200
 class TokenMap:
     """Used on the event loop. What asks the store raises `JournalUnavailable` if that can't be used."""
 
-    def __init__(self, store: SqliteTokens) -> None:
+    def __init__(self, store: TokenStore) -> None:
         self._store = store
         self._texts: dict[PrincipalId, KnownTexts] = {}
         self._refreshing: dict[PrincipalId, anyio.Lock] = {}

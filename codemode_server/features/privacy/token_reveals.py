@@ -8,7 +8,7 @@ from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.privacy_tokens import TOKEN, KnownToken
 from codemode_server.features.privacy.settings import PrivacySettings
-from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
+from codemode_server.features.privacy.token_store import TokenStore
 from codemode_server.startup.stores import state_folder
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.server_texts import TokenCipher
@@ -19,9 +19,9 @@ _MAX_LOOKED_UP = 1_000
 """Different tokens of one text that are looked up."""
 
 
-def stored_tokens(loaded: LoadedSettings, thread: DatabaseThread) -> SqliteTokens:
+def stored_tokens(loaded: LoadedSettings, thread: DatabaseThread) -> TokenStore:
     """The tokens in the state folder of the configuration."""
-    return SqliteTokens(
+    return TokenStore(
         thread, TokenCipher(state_folder(loaded.settings)), lambda: PrivacySettings.of(loaded.settings).limits
     )
 

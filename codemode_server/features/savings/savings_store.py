@@ -96,7 +96,7 @@ class SavingsStore:
     async def total(self, principal: Principal, since: float) -> TokenUsage:
         """Raises `JournalUnavailable`, as all that reads."""
         (row,) = await self._database.rows(_TOTAL, _which(principal, since))
-        return _usage(row[1:])
+        return _usage(tuple(row)[1:])
 
     async def days(self, principal: Principal, since: float, limit: int) -> list[UsageRow]:
         """The days of this machine's clock with exchanges, newest first."""
@@ -107,7 +107,7 @@ class SavingsStore:
             while len(found) < limit and (newest := connection.execute(_NEWEST, which).scalar()) is not None:
                 day = time.localtime(newest)
                 began_at = min(time.mktime((*day[:3], 0, 0, 0, 0, 0, -1)), newest)
-                row = connection.execute(_TOTAL, {**which, "since": max(began_at, since)}).one()
+                row = tuple(connection.execute(_TOTAL, {**which, "since": max(began_at, since)}).one())
                 found.append(UsageRow(time.strftime("%Y-%m-%d", day), row[0], _usage(row[1:])))
                 which["until"] = began_at
             return found
@@ -117,12 +117,12 @@ class SavingsStore:
     async def executions(self, principal: Principal, since: float, limit: int) -> list[UsageRow]:
         """The newest executions, newest first; exchanges without one are in no row."""
         rows = await self._database.rows(_BY_EXECUTION, {**_which(principal, since), "most": limit})
-        return [UsageRow(row[0], row[1], _usage(row[2:])) for row in rows]
+        return [UsageRow(name, at, _usage(sums)) for name, at, *sums in map(tuple, rows)]
 
     async def servers(self, principal: Principal, since: float, limit: int) -> list[ServerRow]:
         """The servers whose direct calls would have cost most first."""
         rows = await self._database.rows(_BY_SERVER, {**_which(principal, since), "most": limit})
-        return [ServerRow(name, ServerTokens(*map(int, sums))) for name, *sums in rows]
+        return [ServerRow(name, ServerTokens(*map(int, sums))) for name, *sums in map(tuple, rows)]
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> TokenUsage | None:
         """Usage of one execution; None if nothing of it is stored (any more)."""

@@ -1,22 +1,24 @@
-"""The map of privacy tokens on SQLite: one token for one value, whoever asks, and nothing readable on disk."""
+"""The map of privacy tokens in the database: one token for one value, whoever asks, and nothing readable on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import pytest
+from sqlalchemy import Connection
 
 from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import PersonalValue, TokenLimits
 from codemode_server.features import provided
-from codemode_server.features.privacy import sqlite_tokens
-from codemode_server.features.privacy.sqlite_tokens import SqliteTokens
+from codemode_server.features.privacy import token_store
+from codemode_server.features.privacy.token_store import TokenStore
 from codemode_server.startup.upkeep import Retention, Upkeep
-from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.database_thread import DatabaseThread, Step
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.server_texts import KEY_NAME, TokenCipher
 from tests.database import change, rows
@@ -25,7 +27,8 @@ ALICE, BOB = PrincipalId("alice"), PrincipalId("bob")
 ANN = PersonalValue("email", "ann@example.org", "Ann@Example.org")
 BEN = PersonalValue("email", "ben@example.org", "ben@example.org")
 CLEO = PersonalValue("email", "cleo@example.org", "cleo@example.org")
-Open = Callable[..., SqliteTokens]
+Open = Callable[..., TokenStore]
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -38,10 +41,10 @@ def opened(tmp_path: Path) -> Iterator[Open]:
             expire_seconds: float | None = None,
             max_tokens: int = 1000,
             clock: Callable[[], float] = lambda: 1000.0,
-        ) -> SqliteTokens:
+        ) -> TokenStore:
             thread = stack.enter_context(closing(DatabaseThread(tmp_path)))
             limits = TokenLimits(max_tokens, expire_seconds)
-            return SqliteTokens(thread, TokenCipher(tmp_path), lambda: limits, clock)
+            return TokenStore(thread, TokenCipher(tmp_path), lambda: limits, clock)
 
         yield open_one
 
@@ -92,7 +95,7 @@ async def test_rows_of_forgotten_tokens_are_deleted_and_no_number_is_given_again
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a server that fills the map again and again, while its tokens expire, lets the database grow."""
-    monkeypatch.setattr(sqlite_tokens, "KEPT_CHANGES", 3)
+    monkeypatch.setattr(token_store, "KEPT_CHANGES", 3)
     store = opened()
     await store.tokens_for(ALICE, [*numbered(0, 20), PersonalValue("phone", "+49", "+49")], "crm")
     await store.tokens_for(BOB, numbered(0, 1), "crm")
@@ -122,6 +125,33 @@ async def test_products_that_work_at_the_same_time_give_no_number_twice(opened: 
             tasks.start_soon(ask, product)
     assert got[0] == got[1] == got[2]
     assert len(set(got[0])) == len(values)
+
+
+async def test_a_step_that_a_conflict_undoes_is_done_again_with_the_same_result(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On PostgreSQL two processes may give one number at the same time: one of them fails, and does its step again."""
+    run = DatabaseThread.run
+
+    async def run_twice(thread: DatabaseThread, step: Step[T], *, is_durable: bool = False) -> T:
+        def twice(connection: Connection) -> T:
+            with connection.begin_nested() as first:
+                step(connection)
+                first.rollback()
+            return step(connection)
+
+        return await run(thread, twice, is_durable=is_durable)
+
+    monkeypatch.setattr(DatabaseThread, "run", run_twice)
+    monkeypatch.setattr(token_store, "_AT_ONCE", 2)
+    now = 1000.0
+    store = opened(expire_seconds=100.0, clock=lambda: now)
+    expected = ["<EMAIL_1>", "<EMAIL_2>", "<EMAIL_3>"]
+    assert await store.tokens_for(ALICE, [ANN, BEN, CLEO]) == expected
+    assert await store.forget(ALICE, ["<EMAIL_2>"]) == 1
+    now += 200
+    assert [it.original for it in await store.find(ALICE, expected)] == [None] * 3
+    assert await store.tokens_for(ALICE, [ANN]) == ["<EMAIL_4>"]
 
 
 async def test_what_was_forgotten_is_seen_by_others_and_its_number_is_not_used_again(opened: Open) -> None:

@@ -54,7 +54,7 @@ class _OtherSchema(Exception):
 class SqliteFile:
     """The `Driver` of the file in one state folder."""
 
-    error = sqlite3.Error
+    error: type[Exception] = sqlite3.Error
 
     def __init__(self, folder: Path) -> None:
         """Open or create the database. Raises `JournalUnavailable`."""

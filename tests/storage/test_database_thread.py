@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
@@ -17,16 +16,9 @@ import pytest
 from sqlalchemy import Connection
 
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.storage.database import Database
+from codemode_server.storage.database import Database, DatabasePlace
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite import FILE_NAME
-
-
-@pytest.fixture
-def thread(tmp_path: Path) -> Iterator[DatabaseThread]:
-    thread = DatabaseThread(tmp_path)
-    yield thread
-    thread.close()
 
 
 async def test_what_nobody_waits_for_is_done_in_the_transaction_of_the_next_step(thread: DatabaseThread) -> None:
@@ -41,19 +33,18 @@ async def test_what_nobody_waits_for_is_done_also_if_no_other_step_follows(threa
         await done.wait()
 
 
-async def test_what_nobody_waits_for_is_done_before_the_thread_ends(tmp_path: Path) -> None:
+async def test_what_nobody_waits_for_is_done_before_the_thread_ends(place: DatabasePlace) -> None:
     done: list[str] = []
-    thread = DatabaseThread(tmp_path)
+    thread = DatabaseThread(place)
     thread.post(lambda connection: done.append("posted"), "lost")
     thread.close()
     assert done == ["posted"]
 
 
 async def test_a_step_that_meets_the_end_of_the_thread_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    thread: DatabaseThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread ends between the request of a step and its place in the queue: the caller waited for ever."""
-    thread = DatabaseThread(tmp_path)
     await thread.run(lambda connection: None)
     loop = asyncio.get_running_loop()
     create_future = loop.create_future

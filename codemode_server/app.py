@@ -74,7 +74,6 @@ class App:
         self.is_ending = threading.Event()
         """Tells work in threads to stop; the process can't end before it."""
         self.privacy: Privacy | None = create("privacy", self.config, self.stores.thread, self.stores.token_cipher)
-        self.stores.delete_plain()
         self.usage = UsageStats(self.stores.uses, self.config)
         self.saved: list[Learning | UsageStats] = [it for it in (tools.learning, self.usage) if it is not None]
         """What is written every second and at the end."""

@@ -33,7 +33,7 @@ MADE_OF = (
     "codemode_server.catalog.labels.",
 )
 """What the settings are made of and checked against: descriptions of implementations, models, and names of servers."""
-HELD = {"catalog.observed", "calls.audit", "search.usage_store", "upstreams.cache"}
+HELD = {"calls.audit"}
 """What `storage` may know beside what is beneath it: the values that it holds."""
 
 

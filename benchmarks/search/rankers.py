@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.search.corpora import Corpus
@@ -16,7 +17,9 @@ from codemode_server.search.ranking import Scored, rank
 from codemode_server.search.semantic import SemanticEncoder
 from codemode_server.search.static import StaticEncoder
 from codemode_server.search.vectors import Encoder, VectorIndex
-from codemode_server.storage.vector_store import SqliteVectorCache
+from codemode_server.storage.cache import VECTORS, Cache
+from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
 
 RANKERS = ("lexical", "static", "semantic")
 DEPTH = 10
@@ -37,10 +40,15 @@ class Ranker:
             Unavailable: they can't be loaded here.
         """
         self.name = name
+        self._closing = ExitStack()
         self._encoders: list[Encoder] = [] if name == "lexical" else [StaticEncoder()]
         if name == "semantic":
             settings = SearchSettings(ranker="semantic")
-            self._encoders.insert(0, SemanticEncoder(settings, SqliteVectorCache(CACHE), may_download=False))
+            database, thread = Database(CACHE), DatabaseThread(CACHE)
+            self._closing.callback(database.close)
+            self._closing.callback(thread.close)
+            cache = Cache(database, thread, VECTORS)
+            self._encoders.insert(0, SemanticEncoder(settings, cache, may_download=False))
         for encoder in self._encoders:
             try:
                 encoder.load()
@@ -50,6 +58,7 @@ class Ranker:
     def close(self) -> None:
         for encoder in self._encoders:
             encoder.close()
+        self._closing.close()
 
     def indexed(self, catalog: Catalog) -> Callable[[str], list[Scored]]:
         """What ranks the tools of a catalog for a query, best first."""

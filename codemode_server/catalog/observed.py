@@ -85,7 +85,7 @@ class Observed:
             shape = shapes.settled(self.shape, nodes)
 
     @classmethod
-    def from_json(cls, text: str) -> Observed | None:
+    def from_json(cls, text: str | bytes) -> Observed | None:
         """Reads the output of `to_json`; None for anything else, such as a damaged row."""
         try:
             data = json.loads(text) if len(text) <= MAX_BYTES else {}

@@ -89,7 +89,6 @@ FEATURES = (
             "check": "reports:diagnosis",
             "status_lines": "reports:status_lines",
             "tool_lines": "protection:protection_lines",
-            "is_protected": "protection:is_protected",
             "privacy": "call_privacy:call_privacy",
             "protected_listings": "protected_listings:ProtectedListings",
             "searched_files_layer": "shown_files:SearchedFiles",

@@ -34,7 +34,7 @@ from codemode_server.support.extras import install_command
 from codemode_server.support.text import clean_line
 
 if TYPE_CHECKING:
-    from codemode_server.storage.vector_store import SqliteVectorCache
+    from codemode_server.storage.cache import Cache
 
 LIGHT = install_command("semantic-light")
 FULL = install_command("semantic")
@@ -72,9 +72,7 @@ _PASSED_FOR_DOWNLOADS = (
 class SemanticEncoder:
     """An `Encoder` that asks a process; vectors of documents are cached on disk."""
 
-    def __init__(
-        self, settings: SearchSettings, cache: SqliteVectorCache | None = None, *, may_download: bool = True
-    ) -> None:
+    def __init__(self, settings: SearchSettings, cache: Cache | None = None, *, may_download: bool = True) -> None:
         """A model is downloaded only with `ranker: semantic` and `may_download`."""
         self._settings = settings
         self._cache = cache
@@ -125,7 +123,7 @@ class SemanticEncoder:
         """Half-precision vectors, cached or not, so that a restart does not change the ranking."""
         if not texts:
             return np.zeros((0, self._dimensions or 1), np.float32)
-        keys = [hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in texts]
+        keys = [hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() for text in texts]
         text_of = dict(zip(keys, texts, strict=True))
         vectors = self._cached(list(text_of))
         # Sorted by length, since the longest text of a batch determines its cost.
@@ -135,7 +133,7 @@ class SemanticEncoder:
                 rows = self._vectors("documents", [text_of[key] for key in batch], _DOCUMENTS_SECONDS).astype(_HALF)
             vectors |= dict(zip(batch, rows, strict=True))
             if self._cache is not None:
-                self._cache.put(self.name, {key: vectors[key].tobytes() for key in batch})
+                self._cache.put({(self.name, key): vectors[key].tobytes() for key in batch})
         return np.stack([vectors[key] for key in keys]).astype(np.float32)
 
     def queries(self, texts: Sequence[str]) -> Vectors:
@@ -162,9 +160,9 @@ class SemanticEncoder:
             remedy = LIGHT if model.removeprefix(_HOME) == _MINILM else FULL
             raise (EncoderFailed if is_asked_for else EncoderMissing)("no package for it is installed", remedy)
 
-    def _cached(self, keys: list[bytes]) -> dict[bytes, NDArray[np.float16]]:
-        stored = self._cache.get(self.name, keys) if self._cache is not None else {}
-        return {key: np.frombuffer(vector, _HALF) for key, vector in stored.items()}
+    def _cached(self, keys: list[str]) -> dict[str, NDArray[np.float16]]:
+        stored = self._cache.get([(self.name, key) for key in keys]) if self._cache is not None else {}
+        return {key: np.frombuffer(vector, _HALF) for (_, key), vector in stored.items()}
 
     def _vectors(self, do: str, texts: Sequence[str], seconds: float) -> Vectors:
         # Tokenizers reject lone surrogates, which JSON can contain.

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import LiveConfig
 from codemode_server.search.lexical import LexicalIndex, Scores
-from codemode_server.search.usage_store import ToolName, Use
+from codemode_server.search.usage_store import ToolName, Use, load_uses
 
 if TYPE_CHECKING:
-    from codemode_server.storage.tool_tables import ToolTable
+    from codemode_server.storage.cache import Cache, Entry
 
 MAX_TOOLS = 2_000
 MAX_BOOSTED = 3
@@ -40,9 +40,7 @@ _NEVER = Use(0.0, 0.0)
 
 
 class UsageStats:
-    def __init__(
-        self, store: ToolTable[ToolName, Use], config: LiveConfig | None = None, *, now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, store: Cache, config: LiveConfig | None = None, *, now: Callable[[], float] = time.time) -> None:
         """`store` keeps the counts between runs. If `search.habits` is off, nothing is counted."""
         self._store = store
         self._config = config or LiveConfig()
@@ -52,7 +50,7 @@ class UsageStats:
         self._unsaved: dict[ToolName, float] = {}
         self._boosts: tuple[LexicalIndex, dict[ToolName, Use], Scores | None] | None = None
         if self._is_on:
-            self._known = store.load()
+            self._known = load_uses(store)
         else:
             store.forget()
 
@@ -92,9 +90,9 @@ class UsageStats:
         unsaved, self._unsaved = self._unsaved, {}
         now, totals = self._now(), dict[ToolName, Use]()
 
-        def total(name: ToolName, known: Use | None) -> Use:
-            totals[name] = (known or _NEVER).more(unsaved[name], now)
-            return totals[name]
+        def total(name: ToolName, stored: Entry | None) -> Entry:
+            totals[name] = (Use.of(stored) if stored else _NEVER).more(unsaved[name], now)
+            return totals[name].entry
 
         is_stored = await self._store.update({name: partial(total, name) for name in unsaved})
         if not self._is_on:

@@ -21,7 +21,7 @@ from codemode_server.search.static import StaticEncoder
 from codemode_server.search.vectors import Encoder, EncoderBusy, VectorIndex
 
 if TYPE_CHECKING:
-    from codemode_server.storage.vector_store import SqliteVectorCache
+    from codemode_server.storage.cache import Cache
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class VectorRanker:
             logger.log(level, "search: no %s ranking: %s%s", self.level, error, then)
 
 
-def vector_rankers(settings: SearchSettings, cache: SqliteVectorCache | None = None) -> list[VectorRanker]:
+def vector_rankers(settings: SearchSettings, cache: Cache | None = None) -> list[VectorRanker]:
     """The vector rankers that the settings ask for, from the weakest to the best."""
     return [VectorRanker(level, encoder) for level, encoder in _encoders(settings, SemanticEncoder(settings, cache))]
 

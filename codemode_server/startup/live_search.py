@@ -17,7 +17,7 @@ from codemode_server.search.ranker_stack import RankerStack, UsageBoost
 from codemode_server.search.results import SearchResults
 from codemode_server.search.vector_ranker import vector_rankers
 from codemode_server.startup.upstream_catalog import UpstreamCatalog
-from codemode_server.storage.vector_store import SqliteVectorCache
+from codemode_server.storage.cache import Cache
 
 _INDEX_AFTER_SECONDS = 0.2
 _MAX_SEEN = 50
@@ -34,7 +34,7 @@ class LiveSearch:
         skills: Skills | None,
         workflows: Workflows | None,
         usage_boost: UsageBoost,
-        vectors: SqliteVectorCache,
+        vectors: Cache,
     ) -> None:
         self._tools = tools
         self._refusals = refusals

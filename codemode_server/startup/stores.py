@@ -8,21 +8,20 @@ from pathlib import Path
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import Settings, StateSettings
 from codemode_server.features import provided
-from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
+from codemode_server.features.changed_tools.definition_store import DefinitionStore
 from codemode_server.features.data_flow.sqlite_sources import SqliteSources
 from codemode_server.startup.upkeep import Retention, Upkeep
+from codemode_server.storage.cache import LISTINGS, TYPES, USES, VECTORS, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.listing_store import ListingStore
 from codemode_server.storage.server_texts import ServerTexts, TokenCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from codemode_server.storage.tool_tables import SqliteObservedTypeStore, SqliteUsageStore
-from codemode_server.storage.vector_store import SqliteVectorCache
 from codemode_server.support.private_files import data_folder
+from codemode_server.upstreams.listing_store import ListingStore
 
 
 def state_folder(settings: Settings) -> Path:
@@ -53,17 +52,13 @@ class Stores:
         self.sources = SqliteSources(self.database, self.thread, self.ownership)
         self.token_cipher = TokenCipher(folder)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
-        self.vectors = SqliteVectorCache(folder)
-        texts = ServerTexts(self.token_cipher, *(partial(it, config) for it in provided("is_protected")))
-        self.listings = ListingStore(self.database, self.thread, texts)
-        self.definitions = SqliteDefinitions(self.database, self.thread, texts)
-        self.observed_types = SqliteObservedTypeStore(self.database, self.thread)
-        self.uses = SqliteUsageStore(self.database, self.thread)
-
-    def delete_plain(self) -> None:
-        """Delete texts of servers that are protected now and were stored without encryption."""
-        self.definitions.delete_plain()
-        self.listings.delete_plain()
+        cached = partial(Cache, self.database, self.thread)
+        self.vectors = cached(VECTORS)
+        self.observed_types = cached(TYPES)
+        self.uses = cached(USES)
+        texts = ServerTexts(cipher)
+        self.listings = ListingStore(cached(LISTINGS), texts)
+        self.definitions = DefinitionStore(self.database, self.thread, texts)
 
     def follow(self, settings: StateSettings) -> None:
         """Put the retention of edited settings in force."""

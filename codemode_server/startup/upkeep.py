@@ -22,6 +22,7 @@ import anyio.to_thread
 from sqlalchemy import Connection
 
 from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.storage.cache import delete_old_rows
 from codemode_server.storage.database import Database, placeholders
 from codemode_server.storage.interrupted import Ownership, settle_interrupted
 from codemode_server.storage.sqlite_audit import delete_audit_rows
@@ -40,16 +41,6 @@ _LOG_PAGES = 100
 _BATCH_PAGES = 128
 _FREE_PAGES = 256
 """Free pages that stay in the file for the next writes."""
-
-CACHES = (
-    ("listings", "upstream, fingerprint", "stored_at", 90),
-    ("shapes", "upstream, tool, schemas", "stored_at", 180),
-    ("vectors", "model, key", "used_at", 90),
-    ("habits", "server, tool", "used_at", 365),
-)
-"""Tables whose rows can be recreated: the columns of the key and of the time, and the days for which a row is stored.
-Their stores limit their size."""
-
 
 Deletion: TypeAlias = Callable[[float, Connection], int]
 """Deletes some rows of a feature, those from before a time and surplus ones; returns how many."""
@@ -141,9 +132,8 @@ class Upkeep:
         before = self._clock() - self._audit.days * _DAY if self._audit.days else 0.0
         for delete in self._deletions:
             yield partial(self._in_batches, partial(database.transact, partial(delete, before)))
-        for table, key, time_column, days in CACHES:
-            where, oldest = f"{time_column} < ?", self._clock() - days * _DAY
-            yield partial(self._delete, database, table, key, where, (oldest,))
+        old_cached = partial(delete_old_rows, now=self._clock(), most=_BATCH_ROWS)
+        yield partial(self._in_batches, partial(database.transact, old_cached))
         yield partial(self._shrink, database)
 
     def _in_batches(self, delete: Callable[[], int]) -> None:

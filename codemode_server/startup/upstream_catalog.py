@@ -21,6 +21,7 @@ from codemode_server.features.changed_tools.tool_definitions import ToolDefiniti
 from codemode_server.features.changed_tools.visible_listings import SeenListings, VisibleListings
 from codemode_server.mcp_server.listing import Listing, listing_of
 from codemode_server.mcp_server.tools.registry import definitions
+from codemode_server.search.usage_store import load_uses
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from codemode_server.startup.stores import Stores, state_folder
 from codemode_server.support.change_signal import ChangeSignal
@@ -147,7 +148,7 @@ class UpstreamCatalog:
 
     def _described(self) -> Listing:
         settings = self.config.settings
-        uses = self.stores.uses.load() if settings.search.habits else {}
+        uses = load_uses(self.stores.uses) if settings.search.habits else {}
         return listing_of(self.current(), settings, uses, self.config.redactor.text)
 
     def _newest(self) -> Catalog:

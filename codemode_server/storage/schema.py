@@ -3,22 +3,6 @@
 from __future__ import annotations
 
 SCHEMA = """
-CREATE TABLE listings (
-    upstream TEXT NOT NULL, fingerprint TEXT NOT NULL, listing BLOB NOT NULL, stored_at REAL NOT NULL,
-    PRIMARY KEY (upstream, fingerprint)
-) WITHOUT ROWID;
-CREATE TABLE shapes (
-    upstream TEXT NOT NULL, tool TEXT NOT NULL, schemas TEXT NOT NULL, observed TEXT NOT NULL,
-    stored_at REAL NOT NULL, PRIMARY KEY (upstream, tool, schemas)
-);
-CREATE TABLE vectors (
-    model TEXT NOT NULL, key BLOB NOT NULL, vector BLOB NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (model, key)
-);
-CREATE INDEX vectors_by_time ON vectors (used_at);
-CREATE TABLE habits (
-    server TEXT NOT NULL, tool TEXT NOT NULL, uses REAL NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (server, tool)
-) WITHOUT ROWID;
-
 CREATE TABLE journal_executions (
     execution_id TEXT PRIMARY KEY, principal TEXT NOT NULL, session_id TEXT NOT NULL, is_ephemeral INTEGER NOT NULL,
     level TEXT, status TEXT NOT NULL, started_at REAL NOT NULL, ended_at REAL, code BLOB, error BLOB, calls INTEGER,

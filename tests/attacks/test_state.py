@@ -13,8 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from codemode_server.config import load
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage.database import Database
+from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.upstreams.cache import fingerprint
 from tests import fork_server
 from tests.attacks.kit import arrived, hostile, is_well
 from tests.behaviour.product import configuration, in_memory
@@ -102,9 +105,11 @@ async def test_a_full_disk_stops_calls_not_the_product_and_freed_it_goes_on(tmp_
 async def test_a_damaged_listing_is_listed_anew(tmp_path: Path) -> None:
     path = configuration(tmp_path, hostile(tmp_path, "plain"))
     of_another_form = b'{"format":1,"tools":[{"name":"a","effect":"guesses"}],"problems":[]}'
-    packed = [zlib.compress(it) for it in (b"[" * 100_000, b"\xff", of_another_form)]
+    cipher, place = JournalCipher(tmp_path / "state"), fingerprint(load(path).settings.servers["plain"])
+    texts = (b"[" * 100_000, b"\xff", of_another_form)
+    packed = [cipher.encrypt(zlib.compress(it), f"listings/plain/{place}") for it in texts]
     for listing in ("", "[" * 100_000, 7, b"\x78 is no text", *packed, None):
         async with in_memory(path) as host:
             assert (await host.run(CALL)).value == "pong"
         if listing is not None:
-            assert change(tmp_path / "state", "UPDATE listings SET listing = ?", listing) == 1
+            assert change(tmp_path / "state", "UPDATE cache SET value = ? WHERE kind = 'listings'", listing) == 1

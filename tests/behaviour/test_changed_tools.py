@@ -18,8 +18,6 @@ from mcp import Client
 from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.domain.definitions import waiting
-from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
-from codemode_server.storage.server_texts import ServerTexts
 from tests import fork_server
 
 from .person import Person
@@ -55,7 +53,7 @@ class Changing(Product):
 
     async def accept(self) -> None:
         """Accept the change that waits, as another process does."""
-        store = SqliteDefinitions(self.app.stores.database, self.app.stores.thread, ServerTexts())
+        store = self.app.stores.definitions
         (changed,) = waiting(store.known(self.app.principal))
         assert await store.accept(self.app.principal, changed, at=2e9)
 

@@ -26,9 +26,9 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.features.learned_types.learning import Learning
+from codemode_server.storage.cache import TYPES, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.tool_tables import SqliteObservedTypeStore
 from codemode_server.support.redaction import Redactor
 from tests.calls.gateways import gateway_of
 from tests.database import rows
@@ -54,10 +54,7 @@ class Product:
         self.database, self.thread = Database(self.folder), DatabaseThread(self.folder)
         settings = Settings.model_validate({"types": {"learn": self.is_learning}})
         self.config = config = LiveConfig(settings, Redactor([SECRET]))
-        self.learning = Learning(
-            SqliteObservedTypeStore(self.database, self.thread),
-            config,
-        )
+        self.learning = Learning(Cache(self.database, self.thread, TYPES), config)
         self._catalog = Catalog.build(
             [UpstreamListing("git-hub", UpstreamState.READY, self.tools)], observed=self.learning.known
         )
@@ -142,10 +139,10 @@ class TestWhatWasLearned:
         it = product()
         await it.call({"id": 1})
         with closing(sqlite3.connect(it.database.path, isolation_level=None)) as connection:
-            connection.execute("ALTER TABLE shapes RENAME TO gone")
+            connection.execute("ALTER TABLE cache RENAME TO gone")
             assert await it.learning.save() is False
             await it.call({"id": 1})
-            connection.execute("ALTER TABLE gone RENAME TO shapes")
+            connection.execute("ALTER TABLE gone RENAME TO cache")
         assert "can't be stored for next time" in caplog.text
         await it.close()
         assert product().tool().returned.calls == 2
@@ -154,6 +151,6 @@ class TestWhatWasLearned:
         it = product(is_learning=False)
         await it.call({"id": 1})
         await it.close()
-        assert rows(it.folder, "SELECT * FROM shapes") == []
+        assert rows(it.folder, "SELECT * FROM cache") == []
         assert it.tool().observed is None
         assert "-> Any:\n" in it.tool().stub.source, "it does not claim that there was no call"

@@ -17,11 +17,13 @@ from codemode_server.config.live import local_principal
 from codemode_server.domain.flows import WORKSPACE, Source
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.features.data_flow.sqlite_sources import SqliteSources
+from codemode_server.storage.cache import LISTINGS, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.listing_store import ListingStore
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.upstreams.cache import CachedListing, fingerprint
+from codemode_server.upstreams.listing_store import ListingStore
 
 TOOLS = (
     ToolDefinition("get-issue", effect=Effect.READS),
@@ -48,7 +50,8 @@ def config(tmp_path: Path) -> Path:
     database = Database(tmp_path / "state")
     thread = DatabaseThread(database.path.parent)
     server = load(path).settings.servers["github"]
-    anyio.run(ListingStore(database, thread, ServerTexts()).put, "github", fingerprint(server), CachedListing(TOOLS))
+    store = ListingStore(Cache(database, thread, LISTINGS), ServerTexts(JournalCipher(tmp_path / "state")))
+    anyio.run(store.put, "github", fingerprint(server), CachedListing(TOOLS))
     thread.close()
     database.close()
     return path

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
 import pytest
+from sqlalchemy import select
 
 from codemode_server.calls.audit import AuditEvent
 from codemode_server.calls.policy.settings import PermissionSettings
@@ -24,12 +26,14 @@ from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
+from codemode_server.features.changed_tools.definition_store import DefinitionStore
 from codemode_server.features.changed_tools.tool_definitions import ToolDefinitions
 from codemode_server.features.changed_tools.visible_listings import SeenListings
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.storage.tables import tool_definitions
 from codemode_server.upstreams.cache import CachedListing
 
 LOCAL = Principal(PrincipalId("default"))
@@ -39,15 +43,15 @@ SEND = ToolDefinition("send", "Send a mail.", input_schema=TO)
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteDefinitions]:
+async def store(tmp_path: Path) -> AsyncIterator[DefinitionStore]:
     database, thread = Database(tmp_path), DatabaseThread(tmp_path)
-    yield SqliteDefinitions(database, thread, ServerTexts())
+    yield DefinitionStore(database, thread, ServerTexts(JournalCipher(tmp_path)))
     thread.close()
     database.close()
 
 
 async def take(
-    store: SqliteDefinitions, *tools: ToolDefinition, at: float = 1.0, server: str = "post", **more: Any
+    store: DefinitionStore, *tools: ToolDefinition, at: float = 1.0, server: str = "post", **more: Any
 ) -> dict[tuple[str, bool], str]:
     """Take a listing; gives what each tool is a change of, by name and whether it is accepted."""
     values: dict[str, Any] = {"accept_new": True, **more}
@@ -59,25 +63,25 @@ def described(text: str, name: str = "send") -> ToolDefinition:
     return ToolDefinition(name, text, input_schema=TO)
 
 
-async def waiting(store: SqliteDefinitions) -> list[KnownDefinition]:
+async def waiting(store: DefinitionStore) -> list[KnownDefinition]:
     return [it for it in store.known(LOCAL) if not it.is_accepted]
 
 
-async def test_the_first_listing_of_a_server_is_accepted_as_it_is(store: SqliteDefinitions) -> None:
+async def test_the_first_listing_of_a_server_is_accepted_as_it_is(store: DefinitionStore) -> None:
     assert await take(store, SEND) == {("send", True): ""}
 
 
-async def test_a_changed_tool_waits_beside_the_accepted_definition(store: SqliteDefinitions) -> None:
+async def test_a_changed_tool_waits_beside_the_accepted_definition(store: DefinitionStore) -> None:
     await take(store, SEND)
     assert await take(store, described("Send all mails.")) == {("send", True): "", ("send", False): "send"}
 
 
-async def test_a_tool_that_returns_to_its_accepted_definition_adds_nothing(store: SqliteDefinitions) -> None:
+async def test_a_tool_that_returns_to_its_accepted_definition_adds_nothing(store: DefinitionStore) -> None:
     await take(store, SEND)
     assert await take(store, SEND, at=2.0) == {("send", True): ""}
 
 
-async def test_a_new_tool_is_accepted_or_waits_as_the_caller_says(store: SqliteDefinitions) -> None:
+async def test_a_new_tool_is_accepted_or_waits_as_the_caller_says(store: DefinitionStore) -> None:
     await take(store, SEND)
     assert (await take(store, SEND, described("Read.", "read"), accept_new=True))["read", True] == ""
     other = ToolDefinition("count", "Count.")
@@ -87,19 +91,19 @@ async def test_a_new_tool_is_accepted_or_waits_as_the_caller_says(store: SqliteD
 
 @pytest.mark.parametrize("renamed", [described("Send a mail.", "post"), described("Something else.", "post")])
 async def test_a_tool_with_the_description_or_the_parameters_of_one_that_is_gone_was_renamed(
-    store: SqliteDefinitions, renamed: ToolDefinition
+    store: DefinitionStore, renamed: ToolDefinition
 ) -> None:
     await take(store, SEND)
     assert (await take(store, renamed))["post", False] == "send"
 
 
-async def test_a_tool_like_one_that_is_still_there_is_new(store: SqliteDefinitions) -> None:
+async def test_a_tool_like_one_that_is_still_there_is_new(store: DefinitionStore) -> None:
     """The control of renaming."""
     await take(store, SEND)
     assert (await take(store, SEND, described("Send a mail.", "post")))["post", True] == ""
 
 
-async def test_an_accepted_definition_stays_accepted(store: SqliteDefinitions) -> None:
+async def test_an_accepted_definition_stays_accepted(store: DefinitionStore) -> None:
     await take(store, SEND)
     await take(store, described("Send all mails."))
     (changed,) = await waiting(store)
@@ -108,32 +112,35 @@ async def test_an_accepted_definition_stays_accepted(store: SqliteDefinitions) -
     assert len(store.known(LOCAL, "post")) == 2, "it may return to the first one"
 
 
-async def test_what_is_not_known_can_t_be_accepted(store: SqliteDefinitions) -> None:
+async def test_what_is_not_known_can_t_be_accepted(store: DefinitionStore) -> None:
     assert not await store.accept(LOCAL, KnownDefinition("post", "send", "0", "", 1.0, None), at=2.0)
 
 
-async def test_the_text_of_a_definition_is_read_back(store: SqliteDefinitions) -> None:
+async def test_the_text_of_a_definition_is_read_back(store: DefinitionStore) -> None:
     await take(store, SEND)
     text = canonical_text(SEND)
     assert store.text(LOCAL, "post", "send", digest_of(text)) == text
     assert store.text(LOCAL, "post", "send", "0") == ""
+    with store._database.begin(reads=True) as connection:
+        stored = connection.execute(select(tool_definitions.c.definition)).scalar_one()
+    assert zlib.compress(text.encode(), 1)[2:] not in stored, "it may name persons"
 
 
-async def test_principals_and_servers_are_apart(store: SqliteDefinitions) -> None:
+async def test_principals_and_servers_are_apart(store: DefinitionStore) -> None:
     await take(store, SEND)
     assert await take(store, described("Send all mails."), server="other") == {("send", True): ""}
     assert store.known(SOMEBODY) == []
     assert store.text(SOMEBODY, "post", "send", digest_of(canonical_text(SEND))) == ""
 
 
-async def test_the_oldest_definitions_of_a_tool_are_forgotten(store: SqliteDefinitions) -> None:
+async def test_the_oldest_definitions_of_a_tool_are_forgotten(store: DefinitionStore) -> None:
     await take(store, SEND)
     for number in range(MAX_WAITING + 2):
         await take(store, described(f"Version {number}."), at=2.0 + number)
     assert [it.seen_at for it in await waiting(store)] == [float(4 + number) for number in range(MAX_WAITING)]
 
 
-async def test_the_oldest_accepted_definitions_of_a_tool_are_forgotten(store: SqliteDefinitions) -> None:
+async def test_the_oldest_accepted_definitions_of_a_tool_are_forgotten(store: DefinitionStore) -> None:
     await take(store, SEND)
     for number in range(MAX_ACCEPTED):
         await take(store, described(f"Version {number}."), at=2.0 + number)
@@ -143,7 +150,7 @@ async def test_the_oldest_accepted_definitions_of_a_tool_are_forgotten(store: Sq
     assert (len(accepted), accepted[0].seen_at) == (MAX_ACCEPTED, 2.0)
 
 
-async def test_of_two_first_listings_at_once_only_one_is_accepted(store: SqliteDefinitions) -> None:
+async def test_of_two_first_listings_at_once_only_one_is_accepted(store: DefinitionStore) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(take, store, SEND)
         tasks.start_soon(take, store, described("Send all mails."))
@@ -157,7 +164,7 @@ class _Audited(list[AuditEvent]):
         """Nothing is read again."""
 
 
-async def test_a_server_that_changes_without_end_does_not_fill_the_audit(store: SqliteDefinitions) -> None:
+async def test_a_server_that_changes_without_end_does_not_fill_the_audit(store: DefinitionStore) -> None:
     """Rows beyond the audit's limit push out those before them, which say what the server was asked to do."""
     audited = _Audited()
     seen = SeenListings(cast("Any", audited), ToolDefinitions(store, LiveConfig()), cast("Any", audited))
@@ -168,7 +175,7 @@ async def test_a_server_that_changes_without_end_does_not_fill_the_audit(store: 
 
 
 async def test_a_new_tool_is_accepted_as_configured_while_the_store_cannot_be_used(
-    store: SqliteDefinitions, monkeypatch: pytest.MonkeyPatch
+    store: DefinitionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would be refused as changed until the next change, and no review would list it."""
     definitions = ToolDefinitions(store, LiveConfig(Settings(permissions=PermissionSettings(default="deny"))))

@@ -24,10 +24,11 @@ from codemode_server.search import encoder_worker, semantic
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.semantic import FULL, LIGHT, SemanticEncoder
 from codemode_server.search.vector_ranker import diagnose, vector_rankers
-from codemode_server.storage.vector_store import SqliteVectorCache
+from codemode_server.storage.cache import VECTORS
 from tests.processes import all_gone, is_gone
 from tests.search.encoders import WAIT_SECONDS, needs_light_packages, tools
 from tests.search.test_ranker_stack import kept, level
+from tests.storage.test_cache import cache_in
 from tests.waiting import until
 
 needs_light_packages()
@@ -215,23 +216,20 @@ class TestTheCache:
         return found
 
     def test_has_each_text_encoded_once_in_this_run_and_the_next(self, tmp_path: Path, asked: list[str]) -> None:
-        store = SqliteVectorCache(tmp_path)
         texts = ["read a file", "write", "read a file", "", "forecast of the weather"]
-        with closing(SemanticEncoder(SearchSettings(), store)) as one:
+        with cache_in(tmp_path, VECTORS) as store, closing(SemanticEncoder(SearchSettings(), store)) as one:
             one.load()
             first = one.documents(texts)
             assert sorted(asked) == sorted(set(texts))
-        with closing(SemanticEncoder(SearchSettings(), store)) as other:
+        with cache_in(tmp_path, VECTORS) as store, closing(SemanticEncoder(SearchSettings(), store)) as other:
             other.load()
             again = other.documents(texts[::-1])
             assert len(asked) == 4, "the next run asks for none"
             assert (first == again[::-1]).all(), "to the last bit, so that a restart changes no ranking"
 
 
-async def test_a_search_during_which_the_model_is_killed_is_answered_by_the_level_below_and_the_model_comes_back(
-    tmp_path: Path,
-) -> None:
-    above = vector_rankers(SearchSettings(), SqliteVectorCache(tmp_path))
+async def test_a_search_while_the_model_is_killed_is_answered_by_the_level_below_and_the_model_comes_back() -> None:
+    above = vector_rankers(SearchSettings())
     for ranker in above:
         ranker._pauses = (0.0,)
     levels = RankerStack(above)

@@ -22,9 +22,9 @@ from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import rank
 from codemode_server.search.usage_stats import MAX_BOOSTED, UsageStats
 from codemode_server.search.usage_store import HALF_LIFE_SECONDS, ToolName
+from codemode_server.storage.cache import USES, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.tool_tables import SqliteUsageStore
 from tests.database import change, rows
 
 
@@ -37,7 +37,7 @@ class Clock:
 
 
 def usage_in(folder: Path, clock: Clock | None = None) -> UsageStats:
-    store = SqliteUsageStore(Database(folder), DatabaseThread(folder))
+    store = Cache(Database(folder), DatabaseThread(folder), USES)
     return UsageStats(store, now=clock or Clock())
 
 
@@ -133,15 +133,15 @@ class TestWhatCounts:
 class TestKeeping:
     async def test_what_could_not_be_written_is_written_later(self, tmp_path: Path) -> None:
         usage = usage_in(tmp_path)
-        change(tmp_path, "ALTER TABLE habits RENAME TO elsewhere")
+        change(tmp_path, "ALTER TABLE cache RENAME TO elsewhere")
         use(usage, "alpha.list_issues")
         assert not await usage.save()
         assert strength(usage, "alpha", "list_issues") > 0, "known meanwhile"
-        change(tmp_path, "ALTER TABLE elsewhere RENAME TO habits")
+        change(tmp_path, "ALTER TABLE elsewhere RENAME TO cache")
         use(usage, "alpha.list_issues")
         assert await usage.save()
         assert strength(usage_in(tmp_path), "alpha", "list_issues") == strength(usage, "alpha", "list_issues")
-        assert rows(tmp_path, "SELECT uses FROM habits") == [(2.0,)]
+        assert rows(tmp_path, "SELECT value FROM cache") == [(b"2.0",)]
 
     async def test_turned_off_nothing_is_remembered_and_what_was_is_forgotten(self, tmp_path: Path) -> None:
         on = usage_in(tmp_path)
@@ -150,7 +150,7 @@ class TestKeeping:
         assert strength(usage_in(tmp_path), "alpha", "list_issues") > 0, "control"
         off = LiveConfig(Settings(search=SearchSettings(habits=False)))
         thread = DatabaseThread(tmp_path)
-        usage = UsageStats(SqliteUsageStore(Database(tmp_path), thread), off)
+        usage = UsageStats(Cache(Database(tmp_path), thread, USES), off)
         use(usage, "beta.list_issues", times=10)
         await usage.save()
         thread.close()

@@ -21,7 +21,7 @@ import anyio
 import pytest
 
 from codemode_server.domain.executions import INTERRUPTED
-from codemode_server.startup.upkeep import CACHES, Retention, Upkeep
+from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.database import Database
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.sqlite import FILE_NAME
@@ -31,7 +31,6 @@ from tests.storage.journal_rows import add_call, begin_execution, end_execution
 ROOT = Path(__file__).parents[2]
 DAY = 86_400.0
 UNBOUNDED = Retention(0, 0)
-Cache = tuple[str, str, str, int]
 
 
 def names(folder: Path) -> list[str]:
@@ -143,30 +142,13 @@ class TestByAge:
         assert rows(tmp_path, "SELECT execution_id, COUNT(*) FROM journal_calls GROUP BY 1") == [("whole", 50)]
         assert rows(tmp_path, "SELECT approval_id FROM approvals") == [("whole",)]
 
-    @pytest.mark.parametrize("cache", CACHES, ids=lambda cache: cache[0])
-    def test_what_a_cache_has_not_used_for_long_is_deleted(self, tmp_path: Path, cache: Cache) -> None:
-        table, _, _, days = cache
-        fill(tmp_path, cache, 50, age_days=days + 1)
-        fill(tmp_path, cache, 1, first=1_000)
+    def test_what_was_not_used_for_half_a_year_is_deleted_from_the_cache(self, tmp_path: Path) -> None:
+        Database(tmp_path).close()
+        for number, days in enumerate([181] * 50 + [179]):
+            used_at = time.time() - days * DAY
+            change(tmp_path, "INSERT INTO cache VALUES (?, ?, x'00', ?)", f"kind{number % 4}", str(number), used_at)
         keep(tmp_path)
-        assert rows(tmp_path, f"SELECT COUNT(*) FROM {table}") == [(1,)]
-
-
-def fill(folder: Path, cache: Cache, count: int, *, first: int = 0, age_days: float = 0) -> None:
-    """Rows of a cache's table, each older than the next by a second."""
-    table, _, time_column, _ = cache
-    with closing(Database(folder)) as database, database.begin() as connection:
-        columns = connection.exec_driver_sql(f"SELECT name, type FROM pragma_table_info('{table}')").fetchall()
-        for number in range(first, first + count):
-            values = [
-                time.time() - age_days * DAY + number
-                if name == time_column
-                else 1.0
-                if kind == "REAL"
-                else f"{name}{number}"
-                for name, kind in columns
-            ]
-            connection.exec_driver_sql(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+        assert rows(tmp_path, "SELECT key FROM cache") == [("50",)]
 
 
 class TestBySize:
@@ -199,7 +181,7 @@ class TestBySize:
 def test_the_log_of_changes_is_cut_back_after_a_large_one(tmp_path: Path) -> None:
     with closing(Database(tmp_path)) as database:
         log = tmp_path / f"{FILE_NAME}-wal"
-        database.write("INSERT INTO vectors VALUES ('m', 'k', ?, 0)", (bytes(20 * 2**20),))
+        database.write("INSERT INTO cache VALUES ('m', 'k', ?, 0)", (bytes(20 * 2**20),))
         assert log.stat().st_size > 20 * 2**20, "control"
         for name in "ab":
             begin_execution(database, name)

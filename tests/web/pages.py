@@ -34,7 +34,7 @@ from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.privacy_tokens import PersonalValue
 from codemode_server.domain.savings import Exchange, ServerTokens
 from codemode_server.domain.tools import Effect, ToolDefinition
-from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
+from codemode_server.features.changed_tools.definition_store import DefinitionStore
 from codemode_server.features.pages.commands import serving
 from codemode_server.features.privacy.token_store import TokenStore
 from codemode_server.features.savings.savings_store import record_exchange
@@ -178,7 +178,7 @@ class State:
     async def changed_tool(self, before: ToolDefinition, after: ToolDefinition, server: str = "github") -> None:
         """A server has listed a tool in two ways; only the first one is accepted."""
         database = Database(self.folder)
-        store = SqliteDefinitions(database, self.thread, ServerTexts())
+        store = DefinitionStore(database, self.thread, ServerTexts(JournalCipher(self.folder)))
         for tool in (before, after):
             tool = replace(tool, digest=digest_of(canonical_text(tool)))
             await store.take(OWN, server, [tool], accept_new=True, at=1_700_000_000.0)

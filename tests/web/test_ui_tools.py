@@ -12,11 +12,13 @@ import pytest
 from codemode_server.config import load
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.features.pages.server_pages import key_of
+from codemode_server.storage.cache import LISTINGS, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.listing_store import ListingStore
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.upstreams.cache import CachedListing, fingerprint
+from codemode_server.upstreams.listing_store import ListingStore
 from tests.behaviour.product import Host, in_memory, office
 from tests.web.pages import Pages, pages
 
@@ -60,9 +62,8 @@ async def listed(folder: Path, *tools: ToolDefinition, server: str = "github") -
     loaded = load(folder / "upstream.yaml")
     database, thread = Database(folder / "state"), DatabaseThread(folder / "state")
     stored = CachedListing(tools, stored_at=time.time())
-    await ListingStore(database, thread, ServerTexts()).put(
-        server, fingerprint(loaded.settings.servers[server]), stored
-    )
+    store = ListingStore(Cache(database, thread, LISTINGS), ServerTexts(JournalCipher(folder / "state")))
+    await store.put(server, fingerprint(loaded.settings.servers[server]), stored)
     await thread.run(lambda _: None)
     thread.close()
     database.close()

@@ -28,7 +28,7 @@ from codemode_server.domain.tools import ToolDefinition
 from codemode_server.support.text import one_line
 
 if TYPE_CHECKING:
-    from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
+    from codemode_server.features.changed_tools.definition_store import DefinitionStore
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ REVIEW = "codemode-server tools review"
 
 
 class ToolDefinitions:
-    def __init__(self, store: SqliteDefinitions, config: LiveConfig, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: DefinitionStore, config: LiveConfig, clock: Callable[[], float] = time.time) -> None:
         """Reads the store; blocks. Without it, what is listed first in this run is accepted."""
         self._store = store
         self._config = config

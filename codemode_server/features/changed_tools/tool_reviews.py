@@ -29,17 +29,19 @@ from codemode_server.domain.definitions import (
     server_definition,
     waiting,
 )
-from codemode_server.features.changed_tools.sqlite_definitions import SqliteDefinitions
+from codemode_server.features.changed_tools.definition_store import DefinitionStore
 from codemode_server.features.changed_tools.tool_definitions import is_hidden, kind_of, review_event
 from codemode_server.startup import first_lists
 from codemode_server.startup.stores import state_folder
+from codemode_server.storage.cache import LISTINGS, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.listing_store import ListingStore
-from codemode_server.storage.server_texts import ServerTexts, TokenCipher
+from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.support.text import escaped, first_lines, one_line
 from codemode_server.upstreams.cache import fingerprint
+from codemode_server.upstreams.listing_store import ListingStore
 
 MAX_NAME_CHARACTERS = 200
 
@@ -69,9 +71,9 @@ class StoredTools:
     def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread) -> None:
         self._loaded, self._settings = loaded, loaded.settings
         self._principal = local_principal(loaded.settings)
-        texts = ServerTexts(TokenCipher(state_folder(loaded.settings)))
-        self._store = SqliteDefinitions(database, thread, texts)
-        self._listings = partial(ListingStore, database, thread, texts)
+        texts = ServerTexts(JournalCipher(state_folder(loaded.settings)))
+        self._store = DefinitionStore(database, thread, texts)
+        self._listings = partial(ListingStore, Cache(database, thread, LISTINGS), texts)
         self._audit = SqliteAudit(thread)
 
     def waiting(self, server: str | None) -> list[WaitingTool]:

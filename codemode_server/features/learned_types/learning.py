@@ -7,6 +7,7 @@ changes or the number of calls reaches the next round number.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Set
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from codemode_server.sandbox.contract import Reply
 from codemode_server.support.json_values import values_in
 
 if TYPE_CHECKING:
-    from codemode_server.storage.tool_tables import ToolTable
+    from codemode_server.storage.cache import Cache, Entry
 
 logger = logging.getLogger(__name__)
 
@@ -38,15 +39,11 @@ _MAX_APART = 64
 class Learning:
     """The observed result types of all tools."""
 
-    def __init__(
-        self,
-        store: ToolTable[ToolKey, str] | None = None,
-        config: LiveConfig | None = None,
-    ) -> None:
+    def __init__(self, store: Cache | None = None, config: LiveConfig | None = None) -> None:
         """Without a store, or with `payloads: none`, observations are lost with the process."""
         self._all_stored = store
         self._config = config or LiveConfig()
-        self._stored: dict[tuple[str, str], dict[str, str]] | None = None
+        self._stored: dict[tuple[str, str], dict[str, bytes]] | None = None
         """Observations on disk that were not read yet: upstream and tool → digest → JSON."""
         self._known: dict[ToolKey, Observed] = {}
         self._learned: set[tuple[str, str]] = set()
@@ -59,7 +56,7 @@ class Learning:
         return self._config.settings.types.learn
 
     @property
-    def _store(self) -> ToolTable[ToolKey, str] | None:
+    def _store(self) -> Cache | None:
         return None if self._config.payloads == "none" else self._all_stored
 
     def follow_config(self) -> None:
@@ -118,11 +115,11 @@ class Learning:
         unsaved, self._unsaved = self._unsaved, {}
         totals = dict[ToolKey, Observed]()
 
-        def merged(key: ToolKey, text: str | None) -> str:
-            stored = Observed.from_json(text) if text else None
+        def merged(key: ToolKey, entry: Entry | None) -> Entry:
+            stored = Observed.from_json(entry[0]) if entry else None
             new = reduce(Observed.merged, unsaved[key])
             totals[key] = stored.merged(new) if stored else new
-            return totals[key].to_json()
+            return totals[key].to_json().encode(), time.time()
 
         if not await self._store.update({key: partial(merged, key) for key in unsaved}):
             for key, seen in self._unsaved.items():
@@ -140,7 +137,7 @@ class Learning:
     def _of(self, key: ToolKey) -> Observed | None:
         found = self._known.get(key)
         if found is None and (texts := self._on_disk().get((key.upstream, key.tool))):
-            found = Observed.from_json(texts.pop(key.schemas, ""))
+            found = Observed.from_json(texts.pop(key.schemas, b""))
             if found is not None:
                 self._known[key] = found
         return found
@@ -158,11 +155,11 @@ class Learning:
             self._news[key] = now
         self._outlines[key] = now_outline
 
-    def _on_disk(self) -> dict[tuple[str, str], dict[str, str]]:
+    def _on_disk(self) -> dict[tuple[str, str], dict[str, bytes]]:
         if self._stored is None:
             self._stored = {}
-            for key, text in (self._store.load() if self._store else {}).items():
-                self._stored.setdefault((key.upstream, key.tool), {})[key.schemas] = text
+            for (upstream, tool, schemas), (text, _) in (self._store.load() if self._store else {}).items():
+                self._stored.setdefault((upstream, tool), {})[schemas] = text
         return self._stored
 
 

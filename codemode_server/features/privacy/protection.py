@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from codemode_server.calls.policy.names import Spellings, fits
 from codemode_server.catalog.naming import Kind, name_alone, server_names
-from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import Settings
 from codemode_server.features.privacy.settings import PrivacySettings, ProtectionMode
 
@@ -26,12 +25,6 @@ def protected_servers(settings: PrivacySettings, raw_names: Iterable[str]) -> fr
     names = server_names(raw_names)
     spelled = (Spellings(raw, name, name_alone(raw, Kind.SERVER)) for raw, name in names.items())
     return frozenset(it.raw for it in spelled if mode_of(settings, it) != "values")
-
-
-def is_protected(config: LiveConfig, server: str) -> bool:
-    """True if the answers of a server are searched for personal data."""
-    settings = config.settings
-    return server in protected_servers(PrivacySettings.of(settings), settings.servers)
 
 
 def released_to(settings: PrivacySettings, server: Spellings, tool: Spellings) -> frozenset[str]:

@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Session
 
 WORKSPACE = "workspace"
 """The holder of what all sessions of a principal may have read from /workspace, in place of the id of a session."""
 SESSION_LOGS = "session logs"
 """The holder of what they may have read from the logs that the product writes there."""
 SHARED = (WORKSPACE, SESSION_LOGS)
+EPHEMERAL = "ephemeral"
+"""The holder for all sessions that end with their request."""
 ANY_TOOL = "*"
 """In place of the tools of a server that has too many to hold them one by one."""
 
@@ -77,6 +80,11 @@ class SourceSet:
 
 Holder = tuple[PrincipalId, str]
 """A principal, and the id of its session, one of `SHARED`, or the name of several sessions that count as one."""
+
+
+def holder_in(session: Session) -> str:
+    """The name of a session as a holder."""
+    return EPHEMERAL if session.is_ephemeral else session.session_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import Settings, StateSettings
 from codemode_server.features import provided
 from codemode_server.features.changed_tools.definition_store import DefinitionStore
-from codemode_server.features.data_flow.sqlite_sources import SqliteSources
+from codemode_server.features.data_flow.source_store import SourceStore
 from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.cache import LISTINGS, TYPES, USES, VECTORS, Cache
 from codemode_server.storage.database import Database
@@ -49,7 +49,7 @@ class Stores:
             on_written=self.upkeep.note_written,
         )
         self.approvals = SqliteApprovals(self.thread, cipher)
-        self.sources = SqliteSources(self.database, self.thread, self.ownership)
+        self.sources = SourceStore(self.database, self.thread, self.ownership)
         self.token_cipher = TokenCipher(folder)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         cached = partial(Cache, self.database, self.thread)

@@ -33,13 +33,4 @@ CREATE TABLE audit_anchor (number INTEGER NOT NULL, digest TEXT NOT NULL);
 INSERT INTO audit_anchor VALUES (0, '');
 CREATE TABLE audit_head (number INTEGER NOT NULL, digest TEXT NOT NULL);
 INSERT INTO audit_head VALUES (0, '');
-
-CREATE TABLE flow_sources (
-    principal TEXT NOT NULL, holder TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL, title TEXT NOT NULL,
-    labels TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (principal, holder, server, tool)
-) WITHOUT ROWID;
-CREATE TABLE flow_programs (
-    execution_id TEXT PRIMARY KEY, principal TEXT NOT NULL, holder TEXT NOT NULL, began_at REAL NOT NULL,
-    run TEXT NOT NULL
-) WITHOUT ROWID;
 """

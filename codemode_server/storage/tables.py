@@ -48,6 +48,9 @@ executions = Table(
     # The process that runs it, and until when another one must not take it for dead.
     _text("owner", optional=True),
     Column("lease_until", Double),
+    # The session whose sources its program may pass on by /workspace: while it runs, and once it was interrupted until
+    # a product has looked at what it has changed. A row that has it is not deleted.
+    _text("holder", optional=True),
     Column("epoch", Integer, nullable=False, server_default="0"),
     Column("cancel_asked_at", Double),
     # As `state.payloads` allows; these stay as long as the row, for `state.record_days`.
@@ -67,6 +70,12 @@ Index(
     executions.c.owner,
     sqlite_where=executions.c.ended_at.is_(None),
     postgresql_where=executions.c.ended_at.is_(None),
+)
+Index(
+    "executions_with_holder",
+    executions.c.principal,
+    sqlite_where=executions.c.holder.is_not(None),
+    postgresql_where=executions.c.holder.is_not(None),
 )
 Index("executions_ended", executions.c.ended_at, executions.c.value_bytes)
 Index(

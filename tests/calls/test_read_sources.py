@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert, update
 
 from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import Settings
@@ -15,10 +16,11 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.features.data_flow import read_sources
 from codemode_server.features.data_flow.read_sources import ReadSources
-from codemode_server.features.data_flow.sqlite_sources import SqliteSources
+from codemode_server.features.data_flow.source_store import SourceStore
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
+from codemode_server.storage.tables import executions
 
 NOW = time.time()
 PRINCIPAL = Principal(PrincipalId("default"))
@@ -36,10 +38,26 @@ class State:
         self.threads: list[DatabaseThread] = []
         self.owners: list[Ownership] = []
 
-    def store(self) -> SqliteSources:
+    def store(self) -> SourceStore:
         self.threads.append(DatabaseThread(self.folder))
         self.owners.append(Ownership(self.folder))
-        return SqliteSources(Database(self.folder), self.threads[-1], self.owners[-1])
+        return SourceStore(Database(self.folder), self.threads[-1], self.owners[-1])
+
+    def begin(self, program: RunningProgram = RUNNING) -> None:
+        """The product of the last store begins a program, as its journal records that."""
+        row: dict[str, object] = {
+            "execution_id": program.execution_id,
+            "principal": program.holder[0],
+            "session_id": program.holder[1],
+        }
+        row |= {"holder": program.holder[1], "owner": self.owners[-1].name(), "started_at": program.began_at}
+        row |= {"is_ephemeral": False, "is_dry_run": False, "status": "running"}
+        with Database(self.folder).begin() as connection:
+            connection.execute(insert(executions), row)
+
+    def end(self) -> None:
+        with Database(self.folder).begin() as connection:
+            connection.execute(update(executions).values(holder=None, status="succeeded"))
 
     def kill(self) -> None:
         for thread, owner in zip(self.threads, self.owners, strict=True):
@@ -76,7 +94,7 @@ async def test_a_session_keeps_its_sources_after_a_restart_since_its_executions_
 async def test_a_program_that_a_killed_product_ran_counts_as_a_writer_of_what_changed_since(state: State) -> None:
     store = state.store()
     store.add(ONE, [BANK])
-    store.begin(RUNNING)
+    state.begin()
     (found,) = (await state.product(newest_change=RUNNING.began_at + 1)).of(context("two"))
     assert (found.key, found.is_in_workspace) == (BANK.key, True)
     assert list((await state.product(newest_change=RUNNING.began_at - 1)).of(context("two"))) == [], (
@@ -114,28 +132,19 @@ async def test_beyond_a_number_of_sessions_the_oldest_counts_for_all(
 async def test_what_another_product_has_read_counts_once_its_programs_may_have_written_it(state: State) -> None:
     """Known at the next decision, whenever that product read it; nothing that may be in memory there is forgotten."""
     first, second = await state.product(), ReadSources(LiveConfig(), other := state.store(), lambda: state.now)
-    other.begin(RUNNING)
+    state.begin()
     assert list(first.of(context("two"))) == [], "control"
     other.add(ONE, [BANK])
     await other.of_session(ONE)  # what was queued before is committed now
     assert [(it.key, it.is_in_workspace) for it in first.of(context("two"))] == [(BANK.key, True)]
     assert list(second.of(context("two"))) == [], "its own are known to it"
-    other.end(RUNNING.execution_id)
-    await other.of_session(ONE)
+    state.end()
     assert list(first.of(context("two"))) == [], "it has changed nothing"
     other.add((PRINCIPAL.principal_id, WORKSPACE), [BANK])
     await other.of_session(ONE)
     third = ReadSources(LiveConfig(), state.store(), lambda: state.now)
     third.load(lambda _: 0.0)
     assert [it.key for it in third.of(context("two"))] == [BANK.key], "the file is gone, and may have been read"
-
-
-async def test_programs_of_a_session_that_began_before_it_read_anything_count_as_writers_too(state: State) -> None:
-    first, second = await state.product(), ReadSources(LiveConfig(), other := state.store(), lambda: state.now)
-    second.begin(ExecutionId("x3"), context("one"))
-    second.take_over(context("one"), [BANK])
-    await other.of_session(ONE)
-    assert [it.key for it in first.of(context("two"))] == [BANK.key]
 
 
 async def test_sessions_that_end_with_their_request_count_as_one_in_all_products(state: State) -> None:

@@ -16,9 +16,8 @@ from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.cli.terminal import configuration, local_time, person_confirms, show
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.flows import SESSION_LOGS, WORKSPACE, Source
-from codemode_server.features.data_flow.read_sources import EPHEMERAL
-from codemode_server.features.data_flow.sqlite_sources import SqliteSources
+from codemode_server.domain.flows import EPHEMERAL, SESSION_LOGS, WORKSPACE, Source
+from codemode_server.features.data_flow.source_store import SourceStore
 from codemode_server.records.executions import stored_records
 from codemode_server.support.text import first_lines, one_line
 
@@ -89,7 +88,7 @@ class SessionSources:
 async def _stored(loaded: LoadedSettings) -> list[SessionSources]:
     """The stored sources of the configuration's principal, the newest session last."""
     with stored_records(loaded) as records:
-        read = SqliteSources(records.database, records.thread).load()
+        read = SourceStore(records.database, records.thread).load()
         owner = records.principal.principal_id
     found = [SessionSources(holder, its) for (principal, holder), its in read.items() if principal == owner]
     return sorted(found, key=lambda it: (it.session not in _MEANING, it.newest))
@@ -97,7 +96,7 @@ async def _stored(loaded: LoadedSettings) -> list[SessionSources]:
 
 async def _forget(loaded: LoadedSettings, chosen: Sequence[SessionSources]) -> None:
     with stored_records(loaded) as records:
-        principal, stored = records.principal, SqliteSources(records.database, records.thread)
+        principal, stored = records.principal, SourceStore(records.database, records.thread)
         await stored.forget([(principal.principal_id, it.session) for it in chosen])
         for it in chosen:
             reason = ", ".join(_line(one) for one in it.sources)[:_MAX_AUDITED_CHARACTERS]

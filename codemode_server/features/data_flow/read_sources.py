@@ -29,6 +29,7 @@ from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.calls import Capture
 from codemode_server.domain.errors import JournalUnavailable, MetaToolError
 from codemode_server.domain.flows import (
+    EPHEMERAL,
     SESSION_LOGS,
     SHARED,
     WORKSPACE,
@@ -36,6 +37,7 @@ from codemode_server.domain.flows import (
     RunningProgram,
     Source,
     SourceSet,
+    holder_in,
 )
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
@@ -43,10 +45,8 @@ from codemode_server.features.data_flow.labels import ToolLabels
 from codemode_server.support.text import first_lines
 
 if TYPE_CHECKING:
-    from codemode_server.features.data_flow.sqlite_sources import SqliteSources
+    from codemode_server.features.data_flow.source_store import SourceStore
 
-EPHEMERAL = "ephemeral"
-"""The holder for all sessions that end with their request."""
 EPHEMERAL_SECONDS = 86_400.0
 _RENEWED_SECONDS = 3_600.0
 CLOCK_SECONDS = 0.02
@@ -61,7 +61,7 @@ _MAX_SHOWN = 20
 class ReadSources:
     """Used on the event loop, but for `load`."""
 
-    def __init__(self, config: LiveConfig, store: SqliteSources, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, config: LiveConfig, store: SourceStore, clock: Callable[[], float] = time.time) -> None:
         self.labels = ToolLabels(config)
         self._config = config
         self._store = store
@@ -69,7 +69,6 @@ class ReadSources:
         self._read: dict[Holder, SourceSet] = {}
         self._stored: dict[Holder, SourceSet] = {}
         self._programs: dict[ExecutionId, RunningProgram] = {}
-        self._stored_programs: set[ExecutionId] = set()
         self._sent: dict[tuple[ExecutionId, int], Source] = {}
         """What each call that is on its way reads."""
         self._shared: dict[ExecutionId, tuple[Holder, set[Holder]]] = {}
@@ -86,7 +85,7 @@ class ReadSources:
             self._add(holder, stored[holder])
         for program in left.programs:
             self._pass_on(program)
-            self._store.end(program.execution_id)
+        self._store.settle(left.programs)
         for holder in [it for it in self._read if it[1] in SHARED and left.is_alone]:
             newest = newest_change(Principal(holder[0])) + CLOCK_SECONDS
             gone = [it for it in self._read[holder] if it.at > newest]
@@ -196,8 +195,6 @@ class ReadSources:
         self._programs[execution_id] = RunningProgram(execution_id, holder, self._clock())
         if holder[1] == EPHEMERAL:  # other products have such sessions too
             self._add(holder, [it for other, it in self._store.shared_with(holder) if other == holder])
-        if self._read.get(holder):
-            self._store_programs(holder)
 
     def may_pass_on(self, execution_id: ExecutionId) -> bool:
         """True if the session of a program has read anything that could be in /workspace now."""
@@ -212,9 +209,6 @@ class ReadSources:
             self._pass_on(program)
         elif program is not None and is_logged:
             self._pass_on(program, SESSION_LOGS)
-        if execution_id in self._stored_programs:
-            self._stored_programs.discard(execution_id)
-            self._store.end(execution_id)
 
     def _forget(self) -> None:
         for holder in self._store.forgotten.take():
@@ -230,14 +224,6 @@ class ReadSources:
         """Queues a source, so that it is written before the answer of the call."""
         if (added := self._of_stored(holder).add(source)) is not None:
             self._store.add(holder, [added])
-        self._store_programs(holder)
-
-    def _store_programs(self, holder: Holder) -> None:
-        """Any program of a session may write what the session has read."""
-        for execution_id, program in self._programs.items():
-            if program.holder == holder and execution_id not in self._stored_programs:
-                self._stored_programs.add(execution_id)
-                self._store.begin(program)
 
     def _add(self, holder: Holder, sources: Sequence[Source]) -> None:
         if holder not in self._read:
@@ -246,7 +232,6 @@ class ReadSources:
         if added := self._read[holder].add_all(sources):
             if new := self._of_stored(holder).add_all(added):
                 self._store.add(holder, new)
-            self._store_programs(holder)
             others = [others for owner, others in self._shared.values() if owner == holder]
             for other in set[Holder]().union(*others):
                 self._add(other, added)
@@ -286,7 +271,7 @@ def _holder(context: Caller) -> Holder:
 
 
 def _holder_of(principal: Principal, session: Session) -> Holder:
-    return principal.principal_id, EPHEMERAL if session.is_ephemeral else session.session_id
+    return principal.principal_id, holder_in(session)
 
 
 def _new_set(holder: Holder) -> SourceSet:

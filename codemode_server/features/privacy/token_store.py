@@ -3,7 +3,7 @@
 Values are encrypted, with a key of their own, and found by a fingerprint that needs the key too. The row of a token
 that was forgotten stays without its value until `KEPT_CHANGES` later changes, so that other products notice. That with
 the highest number of its label stays for good, so that no number is given again. Numbers and changes are keys of the
-table: of two processes that give one at the same time, one fails, and does its step again.
+table: of two processes that give one at the same time, one has to do its step again.
 """
 
 from __future__ import annotations
@@ -45,8 +45,6 @@ _NAME = tuple_(_it.label, _it.number)
 _IS_OWN = _it.principal == bindparam("of_principal")
 _IS_NAMED = _IS_OWN, _NAME.in_(bindparam("names", expanding=True))
 _IS_ONE = _IS_OWN, _it.label == bindparam("of_label"), _it.number == bindparam("of_number")
-# Another process that is about to give a number or a change waits for this row, on a database that locks rows.
-_LOCK = select(_it.number).where(_IS_OWN).order_by(_it.label, _it.number).limit(1).with_for_update()
 _LAST_CHANGE = select(func.coalesce(func.max(_it.change), 0)).where(_IS_OWN)
 _LAST_NUMBER = select(func.coalesce(func.max(_it.number), 0)).where(_IS_OWN, _it.label == bindparam("of_label"))
 _BY_LOOKUP = (
@@ -120,9 +118,6 @@ class TokenStore:
             connection: Connection, batch: Sequence[bytes], counted: Sequence[bytes]
         ) -> dict[bytes, str] | TokensFull:
             found = _found(connection, principal, counted)
-            if len(found) < len(counted):
-                connection.execute(_LOCK, {"of_principal": principal}).all()
-                found = _found(connection, principal, counted)  # another process may have made them meanwhile
             needed = len(counted) - len(found)
             if needed and (refusal := _without_room(connection, principal, server, needed, most)):
                 return refusal
@@ -273,7 +268,6 @@ def _named(
 def _forget(connection: Connection, principal: PrincipalId, rows: Sequence[Any]) -> int:
     if rows:
         own = {"of_principal": principal}
-        connection.execute(_LOCK, own).all()
         last = connection.execute(_LAST_CHANGE, own).scalar_one()
         changes = enumerate((_name(principal, it) for it in rows), start=last + 1)
         connection.execute(_FORGET, [it | {"new_change": change} for change, it in changes])

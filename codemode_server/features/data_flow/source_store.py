@@ -1,21 +1,23 @@
-"""Sources that sessions have read, on SQLite. Changes are queued, and done before what is queued later."""
+"""Sources that sessions have read, in the database. Changes are queued, and done before what is queued later."""
 
 from __future__ import annotations
 
 import json
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Delete, Row, Update, bindparam, delete, or_, select, update
 
 from codemode_server.domain.flows import SHARED, Holder, LeftPrograms, RunningProgram, Source
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
+from codemode_server.storage.tables import executions, session_sources
+from codemode_server.storage.upserts import upsert
 from codemode_server.support.file_stamps import FileStamp
 from codemode_server.support.private_files import NotPrivate, replace_private
 
@@ -26,11 +28,38 @@ _MAX_FORGOTTEN = 1_000
 _SESSION_DAYS = 30.0
 """Retention of a session's sources, for executions that are resumed."""
 _MAX_ROWS = 20_000
-_COLUMNS = "server, tool, title, labels, at"
 _LOSS = "what a session has read can't be stored for next time"
 
+_it = session_sources.c
+_ALL = select(session_sources).order_by(_it.at)
+_IS_OWN = _it.principal == bindparam("of_principal")
+_IS_HELD = _IS_OWN, _it.holder == bindparam("of_holder")
+_OF_SESSION = select(session_sources).where(*_IS_HELD).order_by(_it.at)
+_FORGET = delete(session_sources).where(*_IS_HELD)
+_REMOVE = delete(session_sources).where(
+    *_IS_HELD, _it.server == bindparam("of_server"), _it.tool == bindparam("of_tool")
+)
+_PROGRAMS = select(executions).where(executions.c.holder.is_not(None))
+_ELSEWHERE = select(executions.c.holder).where(
+    executions.c.principal == bindparam("of_principal"),
+    executions.c.holder.is_not(None),
+    executions.c.owner.is_distinct_from(bindparam("of_owner")),
+)
+_SHARED_WITH = (
+    select(session_sources)
+    .where(_IS_OWN, or_(_it.holder == bindparam("of_holder"), _it.holder.in_([*SHARED]), _it.holder.in_(_ELSEWHERE)))
+    .order_by(_it.at)
+)
+_SETTLE = update(executions).values(holder=None)
+_SETTLE_ONE = _SETTLE.where(executions.c.execution_id == bindparam("of_execution"))
+_SETTLE_OLD = _SETTLE.where(executions.c.holder.is_not(None), executions.c.started_at < bindparam("before"))
+_OF_SESSIONS = _it.holder.not_in(SHARED)
+_FORGET_OLD = delete(session_sources).where(_OF_SESSIONS, _it.at < bindparam("before"))
+_NEWEST_SURPLUS = select(_it.at).order_by(_it.at.desc()).limit(1).offset(bindparam("most")).scalar_subquery()
+_FORGET_SURPLUS = delete(session_sources).where(_OF_SESSIONS, _it.at < _NEWEST_SURPLUS)
 
-class SqliteSources:
+
+class SourceStore:
     """The product's own running programs are told from those of others by the name of their owner."""
 
     def __init__(self, database: Database, thread: DatabaseThread, ownership: Ownership | None = None) -> None:
@@ -41,98 +70,89 @@ class SqliteSources:
         self.forgotten = ForgottenSources(database.path.parent)
 
     def load(self) -> dict[Holder, list[Source]]:
-        with self._database.begin(reads=True) as connection:
-            rows = connection.exec_driver_sql(
-                f"SELECT principal, holder, {_COLUMNS} FROM flow_sources ORDER BY at"  # noqa: S608
-            ).fetchall()
         found: dict[Holder, list[Source]] = {}
-        for principal, holder, *row in rows:
-            found.setdefault((PrincipalId(principal), holder), []).append(_source(row, holder))
+        with self._database.begin(reads=True) as connection:
+            for row in connection.execute(_ALL):
+                found.setdefault((PrincipalId(row.principal), row.holder), []).append(_source(row))
         self._thread.post(_forget_old, _LOSS)
         return found
 
     def left_programs(self) -> LeftPrograms:
         try:
             others = self._ownership.others()
-        except (NotPrivate, OSError):  # whether they run is unknown, so their rows stay
+        except (NotPrivate, OSError):  # whether they run is unknown, so they stay
             return LeftPrograms((), is_alone=False)
         with self._database.begin(reads=True) as connection:
-            rows = connection.exec_driver_sql(
-                "SELECT run, execution_id, principal, holder, began_at FROM flow_programs"
-            )
             programs = [
-                RunningProgram(ExecutionId(it), (PrincipalId(principal), holder), at)
-                for run, it, principal, holder, at in rows
-                if run not in others
+                RunningProgram(ExecutionId(it.execution_id), (PrincipalId(it.principal), it.holder), it.started_at)
+                for it in connection.execute(_PROGRAMS)
+                if it.owner not in others
             ]
         return LeftPrograms(programs, is_alone=not others)
 
+    def settle(self, programs: Sequence[RunningProgram]) -> None:
+        """What these could pass on was added."""
+        self._post(_SETTLE_ONE, [{"of_execution": it.execution_id} for it in programs])
+
     def add(self, holder: Holder, sources: Sequence[Source]) -> None:
-        rows = [(*holder, it.server, it.tool, it.title, " ".join(sorted(it.labels)), it.at) for it in sources]
-        self._post(
-            f"INSERT OR REPLACE INTO flow_sources (principal, holder, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
-            rows,
-        )
+        principal, name = holder
+        rows = [
+            {"principal": principal, "holder": name, "server": it.server, "tool": it.tool, "title": it.title}
+            | {"labels": " ".join(sorted(it.labels)), "at": it.at}
+            for it in sources
+        ]
+        if rows:
+            self._thread.post(
+                lambda connection: connection.execute(
+                    upsert(connection, session_sources, "title", "labels", "at"), rows
+                ),
+                _LOSS,
+            )
 
     def remove(self, holder: Holder, sources: Sequence[Source]) -> None:
-        rows = [(*holder, it.server, it.tool) for it in sources]
-        self._post("DELETE FROM flow_sources WHERE (principal, holder, server, tool) = (?, ?, ?, ?)", rows)
-
-    def begin(self, program: RunningProgram) -> None:
-        row = (program.execution_id, *program.holder, program.began_at, self._ownership.name() or "")
-        self._post("INSERT OR REPLACE INTO flow_programs VALUES (?, ?, ?, ?, ?)", [row])
-
-    def end(self, execution_id: ExecutionId) -> None:
-        self._post("DELETE FROM flow_programs WHERE execution_id = ?", [(execution_id,)])
+        self._post(_REMOVE, [{**_held(holder), "of_server": it.server, "of_tool": it.tool} for it in sources])
 
     async def forget(self, holders: Sequence[Holder]) -> None:
         """Forget what these have read, here and in every running product. Raises `JournalUnavailable`: it can't be
         deleted; `OSError`: running products can't be notified."""
-
-        def delete(connection: Connection) -> None:
-            connection.exec_driver_sql("DELETE FROM flow_sources WHERE (principal, holder) = (?, ?)", holders)
-
-        await self._thread.run(delete, is_durable=True)
+        rows = [_held(it) for it in holders]
+        await self._thread.run(lambda connection: connection.execute(_FORGET, rows), is_durable=True)
         # Last: what a product reads after it has noticed must not be deleted.
         self.forgotten.note(holders)
 
     async def of_session(self, holder: Holder) -> Sequence[Source]:
         """Sources that a session is known to have read, in any product on the same store. Raises `JournalUnavailable`:
         the store can't be used."""
-        statement = f"SELECT {_COLUMNS} FROM flow_sources WHERE (principal, holder) = (?, ?) ORDER BY at"  # noqa: S608
-        return [_source(row, holder[1]) for row in await self._thread.rows(statement, holder)]
+        return [_source(row) for row in await self._thread.rows(_OF_SESSION, _held(holder))]
 
     def shared_with(self, holder: Holder) -> Sequence[tuple[Holder, Source]]:
         """The sources that products on the same store have read under this name, or may have written to its /workspace.
         Raises `JournalUnavailable`: the store can't be used."""
-        principal, run = holder[0], self._ownership.name() or ""
+        which = {**_held(holder), "of_owner": self._ownership.name()}
         with self._database.begin(reads=True) as connection:
-            rows = connection.exec_driver_sql(
-                f"SELECT holder, {_COLUMNS} FROM flow_sources WHERE principal = ? AND (holder IN (?, ?, ?) OR holder IN"  # noqa: S608
-                " (SELECT holder FROM flow_programs WHERE principal = ? AND run != ?)) ORDER BY at",
-                (*holder, *SHARED, principal, run),
-            ).fetchall()
-        return [((principal, its), _source(row, its)) for its, *row in rows]
+            rows = connection.execute(_SHARED_WITH, which).all()
+        return [((holder[0], row.holder), _source(row)) for row in rows]
 
-    def _post(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
-        if rows := list(rows):
-            self._thread.post(lambda connection: connection.exec_driver_sql(statement, rows), _LOSS)
+    def _post(self, statement: Update | Delete, rows: Sequence[Mapping[str, object]]) -> None:
+        if rows:
+            self._thread.post(lambda connection: connection.execute(statement, rows), _LOSS)
 
 
 def _forget_old(connection: Connection) -> None:
-    oldest = time.time() - _SESSION_DAYS * 86_400
-    connection.exec_driver_sql("DELETE FROM flow_sources WHERE holder NOT IN (?, ?) AND at < ?", (*SHARED, oldest))
-    connection.exec_driver_sql("DELETE FROM flow_programs WHERE began_at < ?", (oldest,))
-    connection.exec_driver_sql(
-        "DELETE FROM flow_sources WHERE holder NOT IN (?, ?)"
-        " AND at < (SELECT at FROM flow_sources ORDER BY at DESC LIMIT 1 OFFSET ?)",
-        (*SHARED, _MAX_ROWS),
-    )
+    oldest = {"before": time.time() - _SESSION_DAYS * 86_400}
+    connection.execute(_FORGET_OLD, oldest)
+    connection.execute(_SETTLE_OLD, oldest)
+    connection.execute(_FORGET_SURPLUS, {"most": _MAX_ROWS})
 
 
-def _source(row: Sequence[Any], holder: str) -> Source:
-    server, tool, title, labels, at = row
-    return Source(server, tool, title, frozenset(labels.split()), at, is_in_workspace=holder in SHARED)
+def _held(holder: Holder) -> dict[str, object]:
+    """The values of `_IS_HELD`."""
+    return {"of_principal": holder[0], "of_holder": holder[1]}
+
+
+def _source(row: Row[Any]) -> Source:
+    labels = frozenset(row.labels.split())
+    return Source(row.server, row.tool, row.title, labels, row.at, is_in_workspace=row.holder in SHARED)
 
 
 class ForgottenSources:

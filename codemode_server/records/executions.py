@@ -32,12 +32,12 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.features import create
 from codemode_server.startup.stores import state_folder
+from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite import FILE_NAME, unavailable
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_history import SqliteHistory
 from codemode_server.storage.sqlite_journal import SqliteJournal
@@ -65,7 +65,7 @@ class Records:
         self.savings: SavingsStore | None = create("savings", self.database)
         self._journal = SqliteJournal(self.thread, cipher)
         self.audit = SqliteAudit(self.thread, reader=self.database)
-        self.stored_approvals = SqliteApprovals(self.thread, cipher)
+        self.stored_approvals = ApprovalStore(self.thread, cipher)
 
     def present(self) -> LoadedSettings:
         """The configuration as its file is now, of which nothing may be started. Blocks."""

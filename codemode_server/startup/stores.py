@@ -11,13 +11,13 @@ from codemode_server.features import provided
 from codemode_server.features.changed_tools.definition_store import DefinitionStore
 from codemode_server.features.data_flow.source_store import SourceStore
 from codemode_server.startup.upkeep import Retention, Upkeep
+from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.cache import LISTINGS, TYPES, USES, VECTORS, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.server_texts import ServerTexts, TokenCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.support.private_files import data_folder
@@ -48,7 +48,7 @@ class Stores:
             execution_bytes=_execution_bytes(settings),
             on_written=self.upkeep.note_written,
         )
-        self.approvals = SqliteApprovals(self.thread, cipher)
+        self.approvals = ApprovalStore(self.thread, cipher)
         self.sources = SourceStore(self.database, self.thread, self.ownership)
         self.token_cipher = TokenCipher(folder)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)

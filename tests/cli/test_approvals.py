@@ -22,9 +22,9 @@ from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import line_with_value
 from codemode_server.domain.tools import Effect
 from codemode_server.features.approvals import commands as approvals
+from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from tests.behaviour.product import configuration
 
 from .pseudo_terminal import without_terminal
@@ -62,7 +62,7 @@ def stored(config: Path, *questions: Approval) -> list[Approval]:
     async def put() -> list[Approval]:
         state = config.parent / "state"
         thread = DatabaseThread(state)
-        store = SqliteApprovals(thread, JournalCipher(state))
+        store = ApprovalStore(thread, JournalCipher(state))
         found = [await store.ask(one) for one in questions]
         thread.close()
         return found

@@ -15,9 +15,9 @@ from codemode_server.config.live import DEFAULT_PRINCIPAL
 from codemode_server.domain.approvals import Approval, ApprovalId
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
+from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from tests.behaviour.person import Person
 from tests.behaviour.product import configuration, in_memory
 from tests.behaviour.test_privacy_tokens import ORIGINAL, SHEET, TO_GITHUB, protected
@@ -86,7 +86,7 @@ async def test_a_forgotten_value_is_in_no_stored_question(tmp_path: Path) -> Non
 async def questions(folder: Path) -> list[Approval]:
     """All that are stored, answered ones first."""
     state, thread = folder / "state", DatabaseThread(folder / "state")
-    store = SqliteApprovals(thread, JournalCipher(state))
+    store = ApprovalStore(thread, JournalCipher(state))
     try:
         named = rows(state, "SELECT approval_id FROM approvals")
         answered = await store.answered([ApprovalId(name) for (name,) in named])
@@ -97,7 +97,7 @@ async def questions(folder: Path) -> list[Approval]:
 
 async def stored(folder: Path, approval: Approval) -> None:
     thread = DatabaseThread(folder / "state")
-    await SqliteApprovals(thread, JournalCipher(folder / "state")).ask(approval)
+    await ApprovalStore(thread, JournalCipher(folder / "state")).ask(approval)
     thread.close()
 
 

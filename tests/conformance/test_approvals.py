@@ -1,4 +1,4 @@
-"""What a store of approvals does, run over the one on SQLite."""
+"""What a store of approvals does, of each database."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import line_with_value
 from codemode_server.domain.tools import Effect
+from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite import FILE_NAME
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
 
 LOCAL = Principal(PrincipalId("default"))
 SOMEBODY = Principal(PrincipalId("somebody"))
@@ -48,9 +48,9 @@ NO = ApprovalAnswer(False, AnswerScope.CALL, "wrong repository ✓", "command", 
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteApprovals]:
+async def store(tmp_path: Path) -> AsyncIterator[ApprovalStore]:
     thread = DatabaseThread(tmp_path)
-    yield SqliteApprovals(thread, JournalCipher(tmp_path))
+    yield ApprovalStore(thread, JournalCipher(tmp_path))
     thread.close()
 
 
@@ -70,7 +70,7 @@ def names(approvals: Sequence[Approval]) -> list[str]:
     return [it.approval_id for it in approvals]
 
 
-async def test_the_first_answer_stays_and_is_read_back(store: SqliteApprovals) -> None:
+async def test_the_first_answer_stays_and_is_read_back(store: ApprovalStore) -> None:
     await store.ask(approval("a"))
     assert await store.answer(ApprovalId("a"), NO) == replace(approval("a"), answer=NO)
     assert await store.answer(ApprovalId("a"), YES) == replace(approval("a"), answer=NO)
@@ -87,9 +87,7 @@ async def test_the_first_answer_stays_and_is_read_back(store: SqliteApprovals) -
     ],
     ids=["another definition of the tool", "another reason", "another principal"],
 )
-async def test_what_was_answered_for_something_else_is_asked_anew(
-    store: SqliteApprovals, again: dict[str, Any]
-) -> None:
+async def test_what_was_answered_for_something_else_is_asked_anew(store: ApprovalStore, again: dict[str, Any]) -> None:
     await store.ask(approval("a"))
     await store.answer(ApprovalId("a"), YES)
     assert (await store.ask(approval("b", **again))).answer is None
@@ -97,20 +95,20 @@ async def test_what_was_answered_for_something_else_is_asked_anew(
     assert (await store.ask(approval("c", **again))).approval_id == "b"
 
 
-async def test_a_question_that_nobody_answered_in_time_is_asked_anew(store: SqliteApprovals) -> None:
+async def test_a_question_that_nobody_answered_in_time_is_asked_anew(store: ApprovalStore) -> None:
     await store.ask(approval("a"))
     await store.answer(ApprovalId("a"), ApprovalAnswer(False, channel=NOBODY))
     assert (await store.ask(approval("b"))).approval_id == "b"
     assert (await store.ask(approval("c", asked_at=NOW + 60))).approval_id == "c", "this one was never settled"
 
 
-async def test_the_same_call_of_another_execution_is_another_question(store: SqliteApprovals) -> None:
+async def test_the_same_call_of_another_execution_is_another_question(store: ApprovalStore) -> None:
     await store.ask(approval("a"))
     await store.answer(ApprovalId("a"), YES)
     assert (await store.ask(approval("b", execution="x2"))).answer is None
 
 
-async def test_a_question_is_withdrawn_and_an_answer_is_not(store: SqliteApprovals) -> None:
+async def test_a_question_is_withdrawn_and_an_answer_is_not(store: ApprovalStore) -> None:
     for name, digest in (("a", "d1"), ("b", "d2")):
         await store.ask(approval(name, digest=digest))
     await store.answer(ApprovalId("b"), YES)
@@ -121,7 +119,7 @@ async def test_a_question_is_withdrawn_and_an_answer_is_not(store: SqliteApprova
     assert (await store.get(LOCAL, ApprovalId("b"))) is not None
 
 
-async def test_what_privacy_tokens_stand_for_is_in_a_question_until_it_is_answered(store: SqliteApprovals) -> None:
+async def test_what_privacy_tokens_stand_for_is_in_a_question_until_it_is_answered(store: ApprovalStore) -> None:
     """Other lines of the question stay."""
     line = line_with_value("<EMAIL_1>", "email", "ada@example.org")
     asked = replace(QUESTION, changes=(line, "+ <EMAIL_2> (email) is it", "the tool has changed"))
@@ -134,7 +132,7 @@ async def test_what_privacy_tokens_stand_for_is_in_a_question_until_it_is_answer
 
 async def test_values_of_forgotten_tokens_are_removed_from_open_questions(tmp_path: Path) -> None:
     thread = DatabaseThread(tmp_path)
-    store = SqliteApprovals(thread, JournalCipher(tmp_path))
+    store = ApprovalStore(thread, JournalCipher(tmp_path))
     lines = tuple(line_with_value(f"<EMAIL_{number}>", "email", f"ada{number}@example.org") for number in (1, 2))
     await store.ask(approval("a", question=replace(QUESTION, changes=lines)))
     await store.ask(approval("c", digest="d3", principal=SOMEBODY, question=replace(QUESTION, changes=lines)))
@@ -144,7 +142,7 @@ async def test_values_of_forgotten_tokens_are_removed_from_open_questions(tmp_pa
     thread.close()
 
 
-async def test_unanswered_questions_come_oldest_first(store: SqliteApprovals) -> None:
+async def test_unanswered_questions_come_oldest_first(store: ApprovalStore) -> None:
     for number in (2, 0, 1):
         await store.ask(approval(f"a{number}", digest=f"d{number}", asked_at=NOW + number))
     await store.answer(ApprovalId("a1"), YES)
@@ -153,7 +151,7 @@ async def test_unanswered_questions_come_oldest_first(store: SqliteApprovals) ->
     assert await store.answered([]) == []
 
 
-async def test_only_approvals_that_hold_for_more_than_their_call_are_remembered(store: SqliteApprovals) -> None:
+async def test_only_approvals_that_hold_for_more_than_their_call_are_remembered(store: ApprovalStore) -> None:
     for number, answer in enumerate(
         [
             YES,
@@ -171,7 +169,7 @@ async def test_only_approvals_that_hold_for_more_than_their_call_are_remembered(
     assert names(await store.remembered(LOCAL, "s2")) == ["b"], "the control"
 
 
-async def test_a_principal_reads_nothing_of_another(store: SqliteApprovals) -> None:
+async def test_a_principal_reads_nothing_of_another(store: ApprovalStore) -> None:
     await store.ask(approval("a", principal=SOMEBODY))
     assert await store.get(LOCAL, ApprovalId("a")) is None
     assert await store.unanswered(LOCAL) == []
@@ -182,7 +180,7 @@ async def test_a_principal_reads_nothing_of_another(store: SqliteApprovals) -> N
 
 async def test_nothing_of_a_question_or_an_answer_is_in_the_file_and_an_answer_can_not_be_moved(tmp_path: Path) -> None:
     thread = DatabaseThread(tmp_path)
-    store = SqliteApprovals(thread, JournalCipher(tmp_path))
+    store = ApprovalStore(thread, JournalCipher(tmp_path))
     question = replace(QUESTION, arguments={"owner": "ada lovelace"})  # random bytes hold short texts now and then
     for name, digest in (("a", "digest of a"), ("b", "digest of b")):
         await store.ask(approval(name, digest=digest, question=question))

@@ -22,9 +22,9 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.features.approvals.approver import PersonApprover
+from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from tests.waiting import until
 
 ASK = Ask("rule 1 of permissions.rules (ask: github)")
@@ -108,7 +108,7 @@ class Asking:
         self.tasks.start_soon(approve)
 
 
-class Store(SqliteApprovals):
+class Store(ApprovalStore):
     """Raises `failure` from `answer` while one is set."""
 
     failure: Exception | None = None

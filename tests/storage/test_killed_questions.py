@@ -19,10 +19,10 @@ from codemode_server.cli import run as main
 from codemode_server.config import load
 from codemode_server.domain.approvals import Approval
 from codemode_server.features.approvals import commands as approvals
+from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite import FILE_NAME
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from tests.behaviour.product import UPSTREAMS, Host, configuration
 from tests.storage.test_kills import LOCAL, kill, running
 
@@ -56,7 +56,7 @@ class Killed:
         if not (state / FILE_NAME).exists():
             return []
         with closing(DatabaseThread(state)) as thread:
-            return list(await SqliteApprovals(thread, JournalCipher(state)).unanswered(LOCAL))
+            return list(await ApprovalStore(thread, JournalCipher(state)).unanswered(LOCAL))
 
     async def _until_asked(self) -> None:
         with anyio.fail_after(60):

@@ -38,11 +38,11 @@ from codemode_server.features.changed_tools.definition_store import DefinitionSt
 from codemode_server.features.pages.commands import serving
 from codemode_server.features.privacy.token_store import TokenStore
 from codemode_server.features.savings.savings_store import record_exchange
+from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.server_texts import ServerTexts, TokenCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import configuration
@@ -80,7 +80,7 @@ class State:
         self.thread = DatabaseThread(folder)
         self.journal = SqliteJournal(self.thread, JournalCipher(folder), clock=lambda: self._now)
         self.audit = SqliteAudit(self.thread)
-        self.approvals = SqliteApprovals(self.thread, JournalCipher(folder))
+        self.approvals = ApprovalStore(self.thread, JournalCipher(folder))
         self.tokens = TokenStore(self.thread, TokenCipher(folder))
 
     async def execution(

@@ -44,7 +44,7 @@ from codemode_server.support.text import clean_line
 
 if TYPE_CHECKING:
     from codemode_server.app import App
-    from codemode_server.storage.sqlite_approvals import SqliteApprovals
+    from codemode_server.storage.approval_store import ApprovalStore
 
 
 class ApprovalChannel(Protocol):
@@ -104,7 +104,7 @@ def person_approver(app: App) -> PersonApprover:
 class PersonApprover:
     """Asks the person for the gateway. Answers of other processes are noticed while it is open."""
 
-    store: SqliteApprovals
+    store: ApprovalStore
     config: LiveConfig
     channels: Sequence[ApprovalChannel]
     texts_of: Callable[[ExecutionId], ProgramTexts] = lambda _: ProgramTexts()

@@ -1,4 +1,4 @@
-"""The audit of each call: what was decided, and how it ended. Subscribes to the events of calls."""
+"""The audit of what happens to a call beside its record in the journal. Subscribes to the events of calls."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.calls.events import (
     CallApprovalRequested,
     CallApprovalSettled,
-    CallBegan,
-    CallEnded,
     CallEvent,
     CallInputRequested,
     CallRetried,
@@ -21,7 +19,7 @@ from codemode_server.domain.calls import Decision
 from codemode_server.support.field_names import is_field_name
 
 if TYPE_CHECKING:
-    from codemode_server.storage.sqlite_audit import SqliteAudit
+    from codemode_server.storage.audit import Audit
 
 _MAX_NAME_CHARACTERS = 1_000
 """Longer names of servers and tools, and longer reasons, are cut."""
@@ -32,26 +30,14 @@ MAX_INPUT_REQUESTS = 100
 
 
 class CallAudit:
-    """Appends one row for each decision, each retry, each outcome, and each call of an unknown tool."""
+    """Appends an event for each question, each retry, and each call of an unknown tool."""
 
-    def __init__(self, audit: SqliteAudit, config: LiveConfig) -> None:
+    def __init__(self, audit: Audit, config: LiveConfig) -> None:
         self._audit = audit
         self._config = config
 
     def __call__(self, event: CallEvent) -> None:
         match event:
-            case CallBegan():
-                self._append(AuditEventKind.CALL_DECIDED, event, event.decision, payload=event.arguments)
-            case CallEnded(outcome=outcome):
-                self._append(
-                    AuditEventKind.CALL_ENDED,
-                    event,
-                    event.decision,
-                    status=outcome.status.value,
-                    milliseconds=outcome.milliseconds,
-                    payload=event.result.payload,
-                    error=event.recorded_error,
-                )
             case CallApprovalRequested():
                 self._append(AuditEventKind.APPROVAL_REQUESTED, event, event.ask)
             case CallApprovalSettled(answer=answer):  # with the person's words; secrets are masked already

@@ -53,7 +53,7 @@ from codemode_server.support.redaction import payload, recorded_text
 from codemode_server.upstreams.progress import CallProgress
 
 if TYPE_CHECKING:
-    from codemode_server.storage.sqlite_journal import SqliteJournal
+    from codemode_server.storage.journal import Journal
 
 _STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
     (CallRefused, CallStatus.REFUSED),
@@ -117,6 +117,8 @@ class Call:
     counted: set[str] = field(default_factory=set)
     """The limits that have counted it."""
     progress: CallProgress = field(default_factory=CallProgress)
+    shown: str | None = None
+    """The arguments as `state.payloads` allows in records and traces."""
     recorded_as: Decision | None = None
     """The decision with which the journal was asked to record its beginning, if it was."""
     given_uris: Sequence[str] = ()
@@ -244,7 +246,7 @@ class Kernel:
         send: Next,
         *,
         decisions: Decisions,
-        journal: SqliteJournal,
+        journal: Journal,
         events: CallEvents,
         config: LiveConfig,
     ) -> None:
@@ -286,7 +288,8 @@ class Kernel:
             await self._announce(call)
             # A call that only reads may have been sent meanwhile.
             status = CallStatus.CANCELLED if call.progress.may_have_arrived else CallStatus.INVALID
-            self._publish_end(call, CallOutcome(status, call.milliseconds, error=str(error)))
+            outcome = CallOutcome(status, call.milliseconds, error=str(error))
+            self._publish_end(call, outcome, self._recorded_error(call, outcome))
             raise
         except Exception:  # a bug, which whoever runs the program logs
             status = CallStatus.UNKNOWN if call.progress.may_have_arrived else CallStatus.INVALID
@@ -330,9 +333,9 @@ class Kernel:
         if not call.is_identified:
             await self._identify(call)
         about = call.arguments, self._config.payloads, call.calls.caller.redactor
-        shown = await run_large(payload, *about) if call.is_large else payload(*about)
+        call.shown = await run_large(payload, *about) if call.is_large else payload(*about)
         call.is_announced = True  # not before: a program that is cancelled meanwhile has its call announced at its end
-        self._events.publish(CallBegan(call.calls, call.record, call.target, call.decision, shown))
+        self._events.publish(CallBegan(call.calls, call.record, call.target, call.decision, call.shown))
 
     async def _end(
         self,
@@ -347,6 +350,7 @@ class Kernel:
         outcome = CallOutcome(status, call.milliseconds, result.bytes, error=error)
         if reply is not None:
             outcome = replace(outcome, result=reply.value, encoding=reply.encoding)
+        recorded_error = self._recorded_error(call, outcome)
         if not call.is_announced:
             with anyio.CancelScope(shield=True):
                 await self._announce(call)
@@ -356,31 +360,48 @@ class Kernel:
         finally:
             try:
                 with anyio.CancelScope(shield=True):
-                    await self._record_end(call, outcome)
+                    await self._record_end(call, outcome, result.payload, recorded_error)
             finally:
-                self._publish_end(call, outcome, reply, result)
+                self._publish_end(call, outcome, recorded_error, reply, result)
 
-    async def _record_end(self, call: Call, outcome: CallOutcome) -> None:
+    async def _record_end(
+        self, call: Call, outcome: CallOutcome, recorded_result: str | None, recorded_error: str | None
+    ) -> None:
         record = call.record
         if isinstance(call.decision, Recorded) and not call.decision.is_assumed:  # the journal has it
             return
         if call.recorded_as is None:  # it was refused or invalid, so there is nothing that a crash could lose
-            await self._journal.begin_call(record, call.decision, is_read_only=True)
+            await self._journal.begin_call(record, call.decision, is_read_only=True, recorded_arguments=call.shown)
             call.recorded_as = call.decision
         decided_again = None if call.decision is call.recorded_as else call.decision
-        await self._journal.end_call(record.execution_id, record.seq, outcome, decided_again)
+        await self._journal.end_call(
+            record.execution_id,
+            record.seq,
+            outcome,
+            decided_again,
+            recorded_result=recorded_result,
+            recorded_error=recorded_error,
+        )
 
     def _publish_end(
-        self, call: Call, outcome: CallOutcome, reply: Reply | None = None, result: ResultSummary = NO_RESULT
+        self,
+        call: Call,
+        outcome: CallOutcome,
+        error: str | None,
+        reply: Reply | None = None,
+        result: ResultSummary = NO_RESULT,
     ) -> None:
         call.calls.note_answered(call.record.key)
-        error = outcome.error
-        if error is not None:  # a message may hold values
-            text = error if self._config.payloads == "all" else outcome.status.value
-            error = recorded_text(text, call.calls.caller.redactor, MAX_ERROR_CHARACTERS)
         self._events.publish(
             CallEnded(call.calls, call.record, call.target, call.decision, outcome, error, reply, result)
         )
+
+    def _recorded_error(self, call: Call, outcome: CallOutcome) -> str | None:
+        """The error as `state.payloads` allows, since a message may hold values."""
+        if outcome.error is None:
+            return None
+        text = outcome.error if self._config.payloads == "all" else outcome.status.value
+        return recorded_text(text, call.calls.caller.redactor, MAX_ERROR_CHARACTERS)
 
 
 def _doubt(call: Call) -> str:

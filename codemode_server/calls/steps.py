@@ -34,7 +34,7 @@ from codemode_server.support.redaction import payload
 from codemode_server.upstreams.progress import CallProgress
 
 if TYPE_CHECKING:
-    from codemode_server.storage.sqlite_journal import SqliteJournal
+    from codemode_server.storage.journal import Journal
     from codemode_server.upstreams.pool import UpstreamPool
 
 
@@ -169,7 +169,7 @@ class Begin(Layer):
     """Records a call once: before it is sent, so one that can't be recorded is not sent. One that only reads is sent
     while it is being recorded, and its answer waits for that: if a kill comes first, nothing has had it."""
 
-    def __init__(self, journal: SqliteJournal, events: CallEvents, config: LiveConfig, texts: ServerTexts) -> None:
+    def __init__(self, journal: Journal, events: CallEvents, config: LiveConfig, texts: ServerTexts) -> None:
         self._journal = journal
         self._events = events
         self._config = config
@@ -181,7 +181,9 @@ class Begin(Layer):
             self._events.publish(CallSending(call.calls, call.record, call.target, call.progress))
             call.recorded_as = call.decision  # also if the program ends meanwhile: the journal does what it was asked
             is_read_only = call.target.effect is Effect.READS
-            recorded = await self._journal.submit_call(call.record, call.decision, is_read_only=is_read_only)
+            recorded = await self._journal.submit_call(
+                call.record, call.decision, is_read_only=is_read_only, recorded_arguments=call.shown
+            )
             if is_read_only:
                 try:
                     return await proceed(call)

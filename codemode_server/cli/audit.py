@@ -58,28 +58,23 @@ async def rows_page(
 ) -> str:
     lines = AuditLines(loaded)
     with stored_records(loaded) as records:
-        newest = partial(records.audit.newest, records.principal, execution_id=execution_id)
-        rows = await newest(since=since, limit=limit)
+        rows = await records.audit.rows(records.principal, execution_id=execution_id, since=since, limit=limit)
     if as_json:
         return json.dumps([lines.json(it) for it in rows], indent=2)
     return "\n".join(lines.line(it, with_number=True) for it in rows) or "the audit has no such rows"
 
 
 async def verify(loaded: LoadedSettings, *, noted: str | None = None) -> tuple[str, bool]:
-    """What was found in the hash chain of all principals, and whether the audit is sound. `noted` must be in it."""
+    """What was found in the audit of all principals, and whether it is sound. `noted` must be in it."""
     with stored_records(loaded) as records:
         audit = records.audit
-        broken_row, missing_at_end = await audit.verified()
+        broken = await audit.verified()
         is_noted_missing = noted is not None and not await audit.holds(noted)
         rows, newest_digest = await audit.extent()
-    if broken_row is not None:
-        which = f"row {broken_row}: this row was changed, moved or inserted, or rows before it were removed"
-        if missing_at_end:
-            which = f"its end: the newest rows ({missing_at_end:,}), from {broken_row} on, were removed"
+    if broken:
         return (
-            f"the audit is broken at {which}, by something other than codemode-server\n"
-            f"The rows before {broken_row} are as they were written; what follows proves nothing. Keep a copy of "
-            f"{FILE_NAME} and find out who could write it."
+            f"the audit is broken at {broken}: it was changed, moved or inserted, or rows before it were removed, by "
+            f"something other than codemode-server\nKeep a copy of {FILE_NAME} and find out who could write it."
         ), False
     if is_noted_missing:
         return (
@@ -89,10 +84,10 @@ async def verify(loaded: LoadedSettings, *, noted: str | None = None) -> tuple[s
     if not rows:
         return "the audit has no rows", True
     return (
-        f"the audit is sound: {rows:,} rows, each with the digest of the row before it\n"
-        f"newest digest: {newest_digest}\n"
-        "Somebody who can write the file can compute all digests anew, or remove rows at the end with the entry of "
-        "the newest one. A note of the newest digest, kept elsewhere, shows that: verify --noted DIGEST."
+        f"the audit is sound: {rows:,} events, each with the digest of the one before it in its process, and every "
+        f"execution as it was when it ended\nnewest digest: {newest_digest}\n"
+        "Somebody who can write the file can compute all digests anew, or remove the newest rows. A note of the newest "
+        "digest, kept elsewhere, shows that: verify --noted DIGEST."
     ), True
 
 
@@ -114,7 +109,8 @@ class AuditLines:
         event = row.event
         at = datetime.fromtimestamp(event.at, UTC).astimezone()
         time = f"{at:%Y-%m-%d %H:%M:%S %Z}" if with_number else f"{at:%H:%M:%S}"
-        parts = [f"{row.number:>6}" if with_number else "", time, event.execution_id, self._what(event)]
+        number = "" if row.number is None else row.number
+        parts = [f"{number:>6}" if with_number else "", time, event.execution_id, self._what(event)]
         return one_line(" ".join(filter(None, parts)), max(40, self._width))
 
     def _what(self, event: AuditEvent) -> str:

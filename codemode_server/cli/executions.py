@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from codemode_server.calls.audit import AuditRow
 from codemode_server.cli.arguments import count, days
 from codemode_server.cli.audit import AuditLines
 from codemode_server.cli.product import run_again
@@ -40,6 +41,7 @@ from codemode_server.records.executions import Records, stored_records
 from codemode_server.support.private_files import open_private
 from codemode_server.support.text import clean_line, one_line
 
+_LATE_SECONDS = 10.0
 _POLL_SECONDS = 0.3
 _MAX_LINE_CHARACTERS = 400
 _MAX_REVEALED = 50
@@ -113,16 +115,26 @@ async def tail(loaded: LoadedSettings, execution_id: ExecutionId | None, *, rows
     lines = AuditLines(loaded)
     with closing(Records(loaded)) as records:
         await records.settle()
-        audit, principal = records.audit, records.principal
-        new = await audit.newest(principal, execution_id=execution_id, limit=rows + 1)
-        after = new[-1].number if new else 0
-        new = new[-rows:] if rows else []
+        newest = partial(records.audit.rows, records.principal, execution_id=execution_id)
+        new, last = await newest(limit=max(rows, 1)), 0.0
+        printed: set[object] = set()
         while True:
+            last = max([last, *(it.event.at for it in new)])
+            # Rows of several products are not written in the order of their times.
+            recent = await newest(since=last - _LATE_SECONDS)
+            if not printed:
+                printed, new = {*map(_key, recent)}, new[-rows:] if rows else []
+            else:
+                new = [it for it in recent if _key(it) not in printed]
+                printed = {*map(_key, recent)}
             for row in new:
                 show(json.dumps(lines.json(row)) if as_json else lines.line(row))
-                after = row.number
             await anyio.sleep(_POLL_SECONDS)
-            new = await audit.rows(principal, execution_id=execution_id, after=after)
+
+
+def _key(row: AuditRow) -> tuple[object, ...]:
+    event = row.event
+    return event.kind, event.execution_id, event.seq, event.at
 
 
 async def export(loaded: LoadedSettings, *, since: float, output: Path | None) -> None:

@@ -57,7 +57,7 @@ class ExecutionRecord:
     status: ExecutionStatus
     started_at: float
     code: str | None = None
-    """The program, as far as the configuration allows in records."""
+    """The program; None once the journal has removed it."""
     ended_at: float | None = None
     error: str | None = None
     calls: int | None = None
@@ -67,6 +67,8 @@ class ExecutionRecord:
     """The dry run whose plan it carries out."""
     description: str | None = None
     """The model's description of the program, as far as the configuration allows in records."""
+    recorded_code: str | None = None
+    """The program as `state.payloads` let it be recorded when it ran."""
 
     @property
     def kind(self) -> ExecutionKind:

@@ -177,7 +177,7 @@ class Execution:
         self.is_replay = self.calls.resumed is not None and self.calls.resumed.is_closed
 
     async def wait_recorded(self) -> None:
-        """Return once its start is recorded. Raises as `SqliteJournal.begin_execution`: then it must not run."""
+        """Return once its start is recorded. Raises as `Journal.begin_execution`: then it must not run."""
         if self.recording is not None:
             await shield(self.recording)
 

@@ -1,15 +1,14 @@
-"""Records executions: their rows in the journal and the audit."""
+"""Records executions: their beginnings and ends."""
 
 from __future__ import annotations
 
 import hashlib
-import time
 from asyncio import create_task
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from codemode_server.calls.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, AuditEvent, AuditEventKind
+from codemode_server.calls.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import ExecutionStatus
@@ -18,16 +17,14 @@ from codemode_server.sandbox.contract import ProgramError
 from codemode_server.support.redaction import Redactor, recorded_text
 
 if TYPE_CHECKING:
-    from codemode_server.storage.sqlite_audit import SqliteAudit
-    from codemode_server.storage.sqlite_journal import SqliteJournal
+    from codemode_server.storage.journal import Journal
 
 
 @dataclass(slots=True)
 class ExecutionRecorder:
     """Writes of code, values and errors what `state.payloads` allows; only the journal has the complete code."""
 
-    journal: SqliteJournal
-    audit: SqliteAudit
+    journal: Journal
     config: LiveConfig
 
     def begin(self, execution: Execution) -> None:
@@ -36,17 +33,19 @@ class ExecutionRecorder:
         redactor = execution.caller.redactor
         if not execution.direct_call:
             execution.recorded_code = code_as_configured(execution.code, self.config, redactor)
-        # First the audit, which only queues it: both rows are then written in one transaction.
-        kind = AuditEventKind.EXECUTION_RESUMED if execution.is_rerun else AuditEventKind.EXECUTION_STARTED
-        said = recorded_text(execution.description, redactor, MAX_ERROR_CHARACTERS)
-        reason = said if said and self.config.payloads == "all" else None
-        level = execution.level.value if execution.level else ""
-        self._append(kind, execution, payload=execution.recorded_code, level=level, reason=reason)
         if execution.is_rerun:  # the journal has it
             return
+        said = recorded_text(execution.description, redactor, MAX_ERROR_CHARACTERS)
         # Without what repeats it, a replay can't be resumed: then it would send what it has not sent.
         repeat = None if execution.direct_call or execution.is_replay else execution.repeat
-        execution.recording = create_task(self.journal.begin_execution(execution.record(), repeat=repeat))
+        execution.recording = create_task(
+            self.journal.begin_execution(
+                execution.record(),
+                repeat=repeat,
+                recorded_code=execution.recorded_code,
+                recorded_description=said if said and self.config.payloads == "all" else None,
+            )
+        )
 
     async def end(self, execution: Execution) -> None:
         """Record the end; raises `JournalUnavailable` if that fails."""
@@ -57,16 +56,13 @@ class ExecutionRecorder:
         if execution.is_recorded:
             with suppress(CodemodeError):  # the runner has raised it
                 await execution.wait_recorded()
-            milliseconds, status = execution.milliseconds, execution.status
-            ended = AuditEventKind.EXECUTION_ENDED
-            self._append(ended, execution, status=status.value, milliseconds=milliseconds, error=error)
             await self.journal.end_execution(
-                execution.execution_id, status, error=error, calls=execution.calls.started, milliseconds=milliseconds
+                execution.execution_id,
+                execution.status,
+                error=error,
+                calls=execution.calls.started,
+                milliseconds=execution.milliseconds,
             )
-
-    def _append(self, kind: AuditEventKind, execution: Execution, **more: Any) -> None:
-        principal, session_id = execution.caller.principal, execution.session.session_id
-        self.audit.append(AuditEvent(kind, principal, session_id, execution.execution_id, time.time(), **more))
 
     def _error(self, error: ProgramError, execution: Execution) -> str:
         """A message may hold values, so it is recorded only where values are."""

@@ -31,7 +31,7 @@ from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.support.background_tasks import OwnsTasks
 
 if TYPE_CHECKING:
-    from codemode_server.storage.sqlite_journal import SqliteJournal
+    from codemode_server.storage.journal import Journal
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class ExecutionService(OwnsTasks):
     runner: ExecutionRunner
     artifacts: ArtifactStore
     config: LiveConfig
-    journal: SqliteJournal
+    journal: Journal
     has_dry_runs: bool = True
     _live: dict[ExecutionId, Execution] = field(default_factory=dict)
     _parked: dict[ExecutionId, Execution] = field(default_factory=dict)

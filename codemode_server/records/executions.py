@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from codemode_server.calls.audit import read_execution
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.config.loading import load_place
@@ -33,14 +32,14 @@ from codemode_server.executions.recording import code_as_configured
 from codemode_server.features import create
 from codemode_server.startup.stores import state_folder
 from codemode_server.storage.approval_store import ApprovalStore
+from codemode_server.storage.audit import Audit
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.history import History
 from codemode_server.storage.interrupted import settle_before_reading
+from codemode_server.storage.journal import MOST_CALLS, Journal
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite import FILE_NAME, unavailable
-from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.storage.sqlite_history import SqliteHistory
-from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.support.redaction import payload
 
 if TYPE_CHECKING:
@@ -61,10 +60,10 @@ class Records:
         self.thread = DatabaseThread(self._folder)
         self.database = Database(self._folder)
         cipher = JournalCipher(self._folder)
-        self.history = SqliteHistory(self.database)
+        self.history = History(self.database)
         self.savings: SavingsStore | None = create("savings", self.database)
-        self._journal = SqliteJournal(self.thread, cipher)
-        self.audit = SqliteAudit(self.thread, reader=self.database)
+        self.audit = Audit(self.thread, reader=self.database)
+        self._journal = Journal(self.thread, cipher, self.audit)
         self.stored_approvals = ApprovalStore(self.thread, cipher)
 
     def present(self) -> LoadedSettings:
@@ -90,23 +89,23 @@ class Records:
         return None if found is None else found[0]
 
     async def find(
-        self, execution_id: ExecutionId, *, after: int = 0, limit: int = -1, with_values: bool = True
+        self, execution_id: ExecutionId, *, after: int = 0, limit: int = MOST_CALLS, with_values: bool = True
     ) -> tuple[ExecutionRecord, list[CallRecord], str] | None:
         """The execution, its calls after number `after`, and its whole program, empty if that is not recorded; None if
-        there is none. The audit has all of the calls, without values."""
+        there is none."""
         await self.settle()
         return await self._find(execution_id, after=after, limit=limit, with_values=with_values)
 
     async def _find(
         self, execution_id: ExecutionId, *, after: int = 0, limit: int = 0, with_values: bool = False
     ) -> tuple[ExecutionRecord, list[CallRecord], str] | None:
-        if (record := await self._journal.execution(self.principal, execution_id)) is not None:
-            part = {"after": after, "limit": limit}
-            calls = await self._journal.calls(self.principal, execution_id, **part, with_values=with_values)
-            shown = replace(record, code=None if record.code is None else code_as_configured(record.code, self.config))
-            return shown, calls, record.code or ""
-        audited = await read_execution(self.audit, self.principal, execution_id)
-        return None if audited is None else (audited[0], [it for it in audited[1] if it.call.seq > after], "")
+        record = await self._journal.execution(self.principal, execution_id)
+        if record is None:
+            return None
+        part = {"after": after, "limit": limit}
+        calls = await self._journal.calls(self.principal, execution_id, **part, with_values=with_values)
+        code = record.recorded_code if record.code is None else code_as_configured(record.code, self.config)
+        return replace(record, code=code), calls, record.code or ""
 
     async def call(self, execution_id: ExecutionId, seq: int) -> CallRecord | None:
         found = await self._journal.calls(self.principal, execution_id, after=seq - 1, limit=1)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from codemode_server.calls.gateway import SignIns
     from codemode_server.features.guardrails.chain import GuardrailChain
     from codemode_server.features.privacy.call_privacy import Privacy
-    from codemode_server.storage.sqlite_journal import SqliteJournal
+    from codemode_server.storage.journal import Journal
     from codemode_server.upstreams.pool import UpstreamPool
 
 
@@ -50,7 +50,7 @@ def gateway(
     config: LiveConfig,
     source: CatalogSource,
     upstreams: UpstreamPool,
-    journal: SqliteJournal,
+    journal: Journal,
     approver: Approver,
     events: CallEvents,
     features: CallFeatures,

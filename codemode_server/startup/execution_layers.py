@@ -81,7 +81,7 @@ def executions(app: App) -> ExecutionService:
         direct_calls=DirectCallRuns(app.gateway, layers),
         layers=layers,
         artifacts=app.artifacts,
-        recorder=ExecutionRecorder(app.stores.journal, app.stores.audit, app.config),
+        recorder=ExecutionRecorder(app.stores.journal, app.config),
         config=app.config,
     )
     return ExecutionService(

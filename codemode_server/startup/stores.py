@@ -12,14 +12,14 @@ from codemode_server.features.changed_tools.definition_store import DefinitionSt
 from codemode_server.features.data_flow.source_store import SourceStore
 from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.approval_store import ApprovalStore
+from codemode_server.storage.audit import Audit
 from codemode_server.storage.cache import LISTINGS, TYPES, USES, VECTORS, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
+from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.server_texts import ServerTexts, TokenCipher
-from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.support.private_files import data_folder
 from codemode_server.upstreams.listing_store import ListingStore
 
@@ -41,9 +41,11 @@ class Stores:
         self.ownership = Ownership(folder)
         self.upkeep = Upkeep(folder, self.ownership, *_retention(settings), deletions=provided("delete_old_rows"))
         cipher = JournalCipher(folder)
-        self.journal = SqliteJournal(
+        self.audit = Audit(self.thread, self.upkeep.note_written)
+        self.journal = Journal(
             self.thread,
             cipher,
+            self.audit,
             self.ownership,
             execution_bytes=_execution_bytes(settings),
             on_written=self.upkeep.note_written,
@@ -51,7 +53,6 @@ class Stores:
         self.approvals = ApprovalStore(self.thread, cipher)
         self.sources = SourceStore(self.database, self.thread, self.ownership)
         self.token_cipher = TokenCipher(folder)
-        self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         cached = partial(Cache, self.database, self.thread)
         self.vectors = cached(VECTORS)
         self.observed_types = cached(TYPES)

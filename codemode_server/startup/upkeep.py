@@ -19,13 +19,24 @@ from typing import TypeAlias
 
 import anyio
 import anyio.to_thread
-from sqlalchemy import Connection
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+    union_all,
+    update,
+)
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage.cache import delete_old_rows
-from codemode_server.storage.database import Database, placeholders
+from codemode_server.storage.database import AnyRow, Database
 from codemode_server.storage.interrupted import Ownership, settle_interrupted
-from codemode_server.storage.sqlite_audit import delete_audit_rows
+from codemode_server.storage.tables import approvals, calls, events, executions
 from codemode_server.support.private_files import NotPrivate
 
 logger = logging.getLogger(__name__)
@@ -39,6 +50,8 @@ _STEPS_BETWEEN_CHECKS = 10_000
 _BATCH_ROWS = 20
 _LOG_PAGES = 100
 _BATCH_PAGES = 128
+_CALL_ROW = [it for it in calls.c if it.name not in ("arguments", "detail", "result", "error")]
+"""What stays of a call once its values are removed."""
 _FREE_PAGES = 256
 """Free pages that stay in the file for the next writes."""
 
@@ -122,17 +135,14 @@ class Upkeep:
             logger.warning("old records can't be deleted: %s", problem)
 
     def _steps(self, database: Database) -> Iterator[Callable[[], object]]:
-        yield partial(settle_interrupted, database, self._ownership, self._clock())
-        yield partial(self._delete_executions, database)
-        # A product that was taken for dead may go on calling after its execution was deleted.
-        orphaned = "execution_id NOT IN (SELECT execution_id FROM journal_executions)"
-        yield partial(self._delete, database, "journal_calls", "execution_id, seq", orphaned, ())
-        yield partial(self._delete, database, "approvals", "approval_id", orphaned, ())
-        yield partial(self._delete_audit, database)
-        before = self._clock() - self._audit.days * _DAY if self._audit.days else 0.0
-        for delete in self._deletions:
-            yield partial(self._in_batches, partial(database.transact, partial(delete, before)))
-        old_cached = partial(delete_old_rows, now=self._clock(), most=_BATCH_ROWS)
+        now = self._clock()
+        yield partial(settle_interrupted, database, self._ownership, now)
+        yield partial(self._remove_values, database)
+        yield partial(self._delete_records, database)
+        before = now - self._audit.days * _DAY if self._audit.days else 0.0
+        for deletion in self._deletions:
+            yield partial(self._in_batches, partial(database.transact, partial(deletion, before)))
+        old_cached = partial(delete_old_rows, now=now, most=_BATCH_ROWS)
         yield partial(self._in_batches, partial(database.transact, old_cached))
         yield partial(self._shrink, database)
 
@@ -144,43 +154,68 @@ class Upkeep:
         statement = f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {where} LIMIT ?)"  # noqa: S608
         self._in_batches(partial(database.write, statement, (*values, _BATCH_ROWS)))
 
-    def _delete_executions(self, database: Database) -> None:
+    def _remove_values(self, database: Database) -> None:
+        """Remove the complete values of executions that have ended, and what the person was asked."""
         limits = [self._clock() - self._journal.days * _DAY] if self._journal.days else []
-        if self._journal.bytes and (until := _too_much(database, self._journal.bytes)) is not None:
+        if self._journal.bytes and (until := _too_many_values(database, self._journal.bytes)) is not None:
             limits.append(until)
+        if not limits:
+            return
+        found = (
+            select(executions.c.execution_id)
+            .where(executions.c.ended_at <= max(limits), executions.c.value_bytes.is_not(None))
+            .order_by(executions.c.ended_at)
+            .limit(_BATCH_ROWS)
+        )
 
-        def delete() -> int:
-            with database.begin(reads=True) as connection:
-                rows = connection.exec_driver_sql(
-                    "SELECT execution_id FROM journal_executions WHERE ended_at <= ? ORDER BY ended_at LIMIT ?",
-                    (max(limits), _BATCH_ROWS),
-                ).fetchall()
-            names = tuple(name for (name,) in rows)
-            which = f"execution_id IN ({placeholders(len(names))})"
-            self._delete(database, "journal_calls", "execution_id, seq", which, names)
-            self._delete(database, "approvals", "approval_id", which, names)
-            self._delete(database, "journal_executions", "execution_id", which, names)
+        def remove() -> int:
+            names = database.transact(lambda connection: connection.execute(found).scalars().all())
+            which = executions.c.execution_id.in_(names)
+            # From now on nobody runs it again: without the answers of its calls, these would be sent once more.
+            database.transact(partial(_set_to_none, executions, ("seed",), which))
+            its_calls = calls.c.execution_id.in_(names) & calls.c.arguments.is_not(None)
+            self._change(database, calls, _without_values, its_calls)
+            self._change(database, approvals, partial(_delete, approvals), approvals.c.execution_id.in_(names))
+            database.transact(partial(_set_to_none, executions, ("code", "description", "value_bytes"), which))
             return len(names)
 
-        if limits:
-            self._in_batches(delete)
+        self._in_batches(remove)
 
-    def _delete_audit(self, database: Database) -> None:
-        limits = []
-        with database.begin(reads=True) as connection:
-            total, last = connection.exec_driver_sql("SELECT TOTAL(bytes), MAX(number) FROM audit").fetchone()
-            if self._audit.days:
-                recent = connection.exec_driver_sql(
-                    "SELECT MIN(number) FROM audit WHERE at >= ?", (self._clock() - self._audit.days * _DAY,)
-                ).fetchone()[0]
-                limits.append(recent - 1 if recent else last or 0)
-            if self._audit.bytes and total > self._audit.bytes:
-                newest_first = connection.exec_driver_sql("SELECT number, bytes FROM audit ORDER BY number DESC")
-                limits.append(int(_beyond(newest_first, self._audit.bytes * 9 // 10) or 0))
-                newest_first.close()  # while it is open, SQLite refuses to write once others have written
-        if limits:
-            delete = partial(delete_audit_rows, until=max(limits), limit=_BATCH_ROWS)
-            self._in_batches(partial(database.transact, delete))
+    def _delete_records(self, database: Database) -> None:
+        """Delete the rows of old and surplus executions, and events."""
+        limits = [self._clock() - self._audit.days * _DAY] if self._audit.days else []
+        if self._audit.bytes and (until := _too_many_rows(database, self._audit.bytes)) is not None:
+            limits.append(until)
+        if not limits:
+            return
+        before = max(limits)
+        # One with a holder was interrupted, and what it may have passed on is not known yet.
+        is_old = (executions.c.ended_at <= before) & executions.c.holder.is_(None)
+        found = select(executions.c.execution_id).where(is_old).limit(_BATCH_ROWS)
+        is_gone = ~select(executions.c.execution_id).where(executions.c.execution_id == calls.c.execution_id).exists()
+
+        def remove() -> int:
+            names = database.transact(lambda connection: connection.execute(found).scalars().all())
+            for table in (calls, approvals, executions):
+                self._change(database, table, partial(_delete, table), table.c.execution_id.in_(names))
+            return len(names)
+
+        self._in_batches(remove)
+        self._change(database, events, partial(_delete, events), events.c.at <= before)
+        # A product that was taken for dead may have gone on calling after its execution was deleted.
+        self._change(database, calls, partial(_delete, calls), is_gone)
+
+    def _change(
+        self,
+        database: Database,
+        table: Table,
+        change: Callable[[ColumnElement[bool], Connection], int],
+        which: ColumnElement[bool],
+    ) -> None:
+        """Change the rows of a table for which `which` holds, a few in each transaction."""
+        key = [*table.primary_key]
+        some = tuple_(*key).in_(select(*key).where(which).limit(_BATCH_ROWS))
+        self._in_batches(partial(database.transact, partial(change, some)))
 
     def _shrink(self, database: Database) -> None:
         with database.connect() as connection:
@@ -204,27 +239,52 @@ def _raw(connection: Connection) -> sqlite3.Connection:
     return raw
 
 
-def _too_much(database: Database, most: int) -> float | None:
-    """Executions that ended at this time or earlier have to be deleted to leave nine tenths of `most` bytes; None if
-    they fit."""
+def _delete(table: Table, which: ColumnElement[bool], connection: Connection) -> int:
+    return connection.execute(delete(table).where(which)).rowcount
+
+
+def _without_values(which: ColumnElement[bool], connection: Connection) -> int:
+    """Put the rows of calls in anew: in SQLite a row that becomes smaller leaves most of its page empty."""
+    rows = connection.execute(select(*_CALL_ROW).where(which).with_for_update()).mappings().all()
+    if rows:
+        connection.execute(delete(calls).where(which))
+        connection.execute(insert(calls), [{**row} for row in rows])
+    return len(rows)
+
+
+def _set_to_none(table: Table, columns: Sequence[str], which: ColumnElement[bool], connection: Connection) -> int:
+    return connection.execute(update(table).where(which).values(dict.fromkeys(columns))).rowcount
+
+
+def _too_many_values(database: Database, most: int) -> float | None:
+    """The values of executions that ended at this time or earlier have to be removed to leave nine tenths of `most`
+    bytes; None if they fit."""
+    size, has_values = executions.c.value_bytes, executions.c.value_bytes.is_not(None)
+    # The newest stay, however large, so that no program can have its own values removed.
+    newest_first = (
+        select(executions.c.ended_at, size).where(has_values).order_by(executions.c.ended_at.desc()).offset(1)
+    )
     with database.begin(reads=True) as connection:
-        (total,) = connection.exec_driver_sql(
-            "SELECT SUM(bytes) FROM journal_executions WHERE ended_at IS NOT NULL"
-        ).fetchone()
-        if (total or 0) <= most:
-            return None
-        # The newest stays, however large, so that no program can have its own record deleted.
-        newest_first = (
-            "SELECT ended_at, COALESCE(bytes, 0) FROM journal_executions WHERE ended_at IS NOT NULL"
-            " ORDER BY ended_at DESC LIMIT -1 OFFSET 1"
-        )
-        return _beyond(connection.exec_driver_sql(newest_first), most * 9 // 10)
+        total = connection.execute(select(func.sum(size)).where(has_values)).scalar() or 0
+        return None if total <= most else _beyond(connection.execute(newest_first.offset(1)), most * 9 // 10)
 
 
-def _beyond(newest_first: Iterable[tuple[float, int]], most_bytes: int) -> float | None:
+def _too_many_rows(database: Database, most: int) -> float | None:
+    """As `_too_many_values`, for the rows of executions and events."""
+    ended = select(executions.c.ended_at.label("at"), executions.c.record_bytes.label("bytes")).where(
+        executions.c.ended_at.is_not(None)
+    )
+    rows = union_all(ended, select(events.c.at, events.c.bytes)).subquery()
+    with database.begin(reads=True) as connection:
+        total = connection.execute(select(func.sum(rows.c.bytes))).scalar() or 0
+        newest_first = select(rows.c.at, rows.c.bytes).order_by(rows.c.at.desc())
+        return None if total <= most else _beyond(connection.execute(newest_first), most * 9 // 10)
+
+
+def _beyond(newest_first: Iterable[AnyRow], most_bytes: int) -> float | None:
     total = 0
     for at, size in newest_first:
-        total += size
+        total += size or 0
         if total > most_bytes:
-            return at
+            return float(at)
     return None

@@ -21,6 +21,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from codemode_server.domain.errors import JournalUnavailable
 
 T = TypeVar("T")
+AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 
 _ATTEMPTS = 12
 _PAUSE_S = 0.002

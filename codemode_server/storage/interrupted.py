@@ -12,37 +12,47 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, bindparam, func, literal, select, update
 
-from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import INTERRUPTED, ExecutionStatus
-from codemode_server.domain.ids import PrincipalId
-from codemode_server.domain.principals import Principal
 from codemode_server.processes.file_lock import RunFolder, abandoned
+from codemode_server.storage.audit import add_end, new_chain
 from codemode_server.storage.database import Database
-from codemode_server.storage.sqlite_audit import append_values, values_of
+from codemode_server.storage.tables import calls, executions
 from codemode_server.support.private_files import NotPrivate, private_folder, private_subfolder
 
 logger = logging.getLogger(__name__)
 
 _MAX_EXECUTION_SECONDS = 3 * 86_400.0
 """No execution takes longer; one that is older was interrupted, whoever ran it."""
-_BYTES = (
-    "300 + IFNULL(LENGTH(code), 0)"
-    " + TOTAL(200 + IFNULL(LENGTH(made.arguments), 0) + IFNULL(LENGTH(made.result), 0) + IFNULL(LENGTH(made.error), 0))"
-)
-"""SQL for the approximate size of an execution, with fixed-size fields and index entries."""
+_ROW_BYTES = 300
+"""About the size of the fixed-size fields and index entries of a row."""
+
+
+def _length(*columns: Any) -> Any:
+    """SQL for about how much a row with these values takes."""
+    return sum((func.coalesce(func.length(it), 0) for it in columns), start=literal(_ROW_BYTES))
+
+
+_RUNNING = select(executions.c.execution_id, _length(executions.c.code)).where(executions.c.ended_at.is_(None))
+_ITS_CALLS = select(
+    func.count(),
+    func.coalesce(func.sum(_length(calls.c.arguments, calls.c.result, calls.c.error)), 0),
+    func.coalesce(func.sum(_length(calls.c.recorded_arguments, calls.c.recorded_result)), 0),
+).where(calls.c.execution_id == bindparam("of_execution"))
+_END = update(executions).where(executions.c.execution_id == bindparam("of_execution"))
 
 
 def settle_interrupted(database: Database, ownership: Ownership, now: float) -> None:
     """End the executions of killed products. Calls without an outcome stay so, since it is unknown. Blocks. Raises
     `JournalUnavailable`, `NotPrivate`, `OSError`: the record or the folder of the locks can't be used."""
-    database.transact(partial(_interrupt, "started_at < ?", now - _MAX_EXECUTION_SECONDS, now))
+    database.transact(partial(_interrupt, executions.c.started_at < now - _MAX_EXECUTION_SECONDS, now))
     for owner in ownership.dead():
         try:
-            database.transact(partial(_interrupt, "owner = ?", owner.path.name, now))
+            database.transact(partial(_interrupt, executions.c.owner == owner.path.name, now))
         except JournalUnavailable:
             owner.release()
             raise
@@ -58,28 +68,21 @@ def settle_before_reading(folder: Path) -> None:
         logger.warning("executions of servers that were killed are shown as running: %s", error)
 
 
-def _interrupt(which: str, value: object, now: float, connection: Connection) -> None:
-    executions = connection.exec_driver_sql(
-        f"SELECT execution_id, principal, session_id FROM journal_executions WHERE ended_at IS NULL AND {which}",  # noqa: S608
-        (value,),
-    ).fetchall()
-    for execution_id, principal, session_id in executions:
-        connection.exec_driver_sql(
-            "UPDATE journal_executions SET status = ?2, error = ?3, ended_at = ?4, (calls, bytes) ="  # noqa: S608
-            f" (SELECT COUNT(*), {_BYTES} FROM journal_calls AS made WHERE made.execution_id = ?1)"
-            " WHERE execution_id = ?1",
-            (execution_id, ExecutionStatus.INTERRUPTED, INTERRUPTED, now),
-        )
-        ended = AuditEvent(
-            AuditEventKind.EXECUTION_ENDED,
-            Principal(PrincipalId(principal)),
-            session_id,
-            execution_id,
-            now,
-            status=ExecutionStatus.INTERRUPTED,
-            error=INTERRUPTED,
-        )
-        append_values(connection, values_of(ended))
+def _interrupt(which: ColumnElement[bool], now: float, connection: Connection) -> None:
+    chain = new_chain()
+    for execution_id, code_bytes in connection.execute(_RUNNING.where(which)).all():
+        of = {"of_execution": execution_id}
+        count, value_bytes, record_bytes = connection.execute(_ITS_CALLS, of).one()
+        new = {
+            "status": ExecutionStatus.INTERRUPTED,
+            "error": INTERRUPTED,
+            "ended_at": now,
+            "calls": count,
+            "value_bytes": code_bytes + value_bytes,
+            "record_bytes": code_bytes + record_bytes,
+        }
+        connection.execute(_END, of | new)
+        add_end(connection, chain, execution_id)
 
 
 class Ownership:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Capture, Decision, Deny, Recorded
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.storage.database import AnyRow
 from codemode_server.support.private_cipher import PrivateCipher
 
 KEY_NAME = "journal.key"
-EXECUTION_COLUMNS = (
-    "execution_id, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, calls,"
-    " milliseconds, is_dry_run, applies, description"
-)
 
 
 class JournalCipher(PrivateCipher):
@@ -30,25 +26,25 @@ class JournalCipher(PrivateCipher):
         )
 
 
-def to_record(row: Sequence[Any], decrypted: Callable[[bytes | str | None, str], str | None]) -> ExecutionRecord:
+def to_record(row: AnyRow, decrypted: Callable[[bytes | None, str], str | None]) -> ExecutionRecord:
     """The record of a row. `decrypted` gives the text of an encrypted column and place."""
-    name, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, *ending = row
-    calls, milliseconds, is_dry_run, applies, description = ending
+    name = ExecutionId(row.execution_id)
     return ExecutionRecord(
-        ExecutionId(name),
-        Principal(PrincipalId(principal)),
-        Session(session_id, bool(is_ephemeral)),
-        IsolationLevel(level) if level else None,
-        ExecutionStatus(status),
-        started_at,
-        decrypted(code, f"{name}/code"),
-        ended_at,
-        decrypted(error, f"{name}/error"),
-        calls,
-        milliseconds,
-        bool(is_dry_run),
-        ExecutionId(applies) if applies else None,
-        decrypted(description, f"{name}/description"),
+        name,
+        Principal(PrincipalId(row.principal)),
+        Session(row.session_id, row.is_ephemeral),
+        IsolationLevel(row.level) if row.level else None,
+        ExecutionStatus(row.status),
+        row.started_at,
+        decrypted(row.code, f"{name}/code"),
+        row.ended_at,
+        row.error,
+        row.calls,
+        row.milliseconds,
+        row.is_dry_run,
+        ExecutionId(row.applies) if row.applies else None,
+        decrypted(row.description, f"{name}/description"),
+        row.recorded_code,
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import re
 import shutil
 import sqlite3
 import time
@@ -26,7 +25,6 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.processes.file_lock import held
 from codemode_server.storage.database import DatabaseUnreachable, transaction_mode
-from codemode_server.storage.schema import SCHEMA
 from codemode_server.storage.tables import VERSION, metadata
 from codemode_server.support.private_files import NotPrivate, check_file, open_private, private_folder
 
@@ -217,7 +215,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
             if _version(connection) == 0:  # another process may have created them meanwhile
                 if _tables(connection):
                     raise _damaged(path, "it has tables of another program")
-                for statement in (*filter(str.strip, SCHEMA.split(";")), *_definitions()):
+                for statement in _definitions():
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute("COMMIT")
@@ -226,8 +224,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
                 connection.execute("ROLLBACK")
     if (version := _version(connection)) != VERSION:
         raise _OtherSchema(f"the record {path} was written by another version of codemode-server (schema {version}).")
-    names = {*re.findall(r"CREATE TABLE (\w+)", SCHEMA), *metadata.tables}
-    if missing := sorted(names - _tables(connection)):
+    if missing := sorted({*metadata.tables} - _tables(connection)):
         raise _damaged(path, f"there is no table {missing[0]!r}")
 
 

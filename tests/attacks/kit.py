@@ -41,7 +41,7 @@ def arrived(folder: Path, name: str) -> list[str]:
 
 def recorded(folder: Path) -> list[tuple[str, str, str, str]]:
     """What the journal says of calls: server, tool, decision, status."""
-    return rows(folder / "state", "SELECT server, tool, decision, status FROM journal_calls ORDER BY started_at, seq")
+    return rows(folder / "state", "SELECT server, tool, decision, status FROM calls ORDER BY started_at, seq")
 
 
 async def is_well(host: Host) -> None:

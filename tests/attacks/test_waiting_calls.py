@@ -93,7 +93,7 @@ async def act_while_edited(folder: Path, edit: dict[str, Any], waits_for: str) -
 
         async with host.running(code) as answers:
             waiting = ("hold" if waits_for == "a free slot" else "act",)
-            begun = "SELECT tool FROM journal_calls WHERE status = 'started'"
+            begun = "SELECT tool FROM calls WHERE status = 'started'"
             await host.until(lambda: waiting in rows(folder / "state", begun))
             file_of(folder, **edit)
             with anyio.fail_after(20):

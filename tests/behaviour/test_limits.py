@@ -121,7 +121,7 @@ async def test_the_journal_keeps_to_its_size_while_programs_run(tmp_path: Path) 
 
     def stored_bytes() -> int:
         with closing(sqlite3.connect(database)) as connection:
-            return int(connection.execute("SELECT TOTAL(bytes) FROM journal_executions").fetchone()[0])
+            return int(connection.execute("SELECT TOTAL(value_bytes) FROM executions").fetchone()[0])
 
     async with in_memory(configuration(tmp_path, {}, state=state)) as host:
         for number in range(40):

@@ -210,7 +210,7 @@ async def test_no_file_of_the_product_holds_a_value_that_the_model_must_not_see(
         if it.is_file() and re.search(rf"{ORIGINAL}|ann(@|%40)le".encode(), it.read_bytes())
     }
     assert not holding if is_on else "logs" in holding, holding
-    recorded = [str(row) for row in rows(tmp_path / "state", "SELECT * FROM audit WHERE tool = 'update_record'")]
+    recorded = [str(row) for row in rows(tmp_path / "state", "SELECT * FROM calls WHERE tool = 'update_record'")]
     assert any("sends personal data (email)" in row for row in recorded) is is_on
     assert any("<EMAIL_" in row for row in recorded) is is_on, "control: arguments are recorded"
 

@@ -5,14 +5,16 @@ For every refusal the proof is that nothing reached the upstream, and that the j
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from sqlalchemy import Connection
 
 from codemode_server.calls.call_audit import CallAudit
 from codemode_server.calls.execution_calls import ExecutionCalls
@@ -35,10 +37,10 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.sandbox.contract import Reply
+from codemode_server.storage.audit import Audit
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.support.redaction import Payloads, Redactor
 from tests.calls.gateways import gateway_of
 from tests.memory.upstreams import READ_RESOURCE, MemoryUpstreams
@@ -84,16 +86,16 @@ class HostApi:
 
     async def recorded(self) -> list[tuple[Any, ...]]:
         """The calls in the journal, with their errors as the audit has them."""
-        statement = (
-            "SELECT calls.seq, calls.tool, calls.decision, calls.status, audit.error FROM journal_calls AS calls"
-            " LEFT JOIN audit ON audit.seq = calls.seq AND audit.kind = 'call_ended' ORDER BY calls.seq"
-        )
-        await checkpoint()  # the audit follows the answer
-        return await self.thread.run(lambda connection: connection.exec_driver_sql(statement).fetchall())
+        statement = "SELECT seq, tool, decision, status, recorded_error FROM calls ORDER BY seq"
+        return await self.thread.run(lambda connection: [tuple(it) for it in connection.exec_driver_sql(statement)])
 
     async def dump(self) -> str:
         await checkpoint()
-        return await self.thread.run(lambda connection: "\n".join(connection.connection.driver_connection.iterdump()))
+
+        def dump(connection: Connection) -> str:
+            return "\n".join(cast("sqlite3.Connection", connection.connection.driver_connection).iterdump())
+
+        return await self.thread.run(dump)
 
 
 _threads: list[DatabaseThread] = []
@@ -114,8 +116,8 @@ def host_api(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **p
     settings = Settings.model_validate({"permissions": permissions, "state": {"payloads": payloads}})
     config = LiveConfig(settings, Redactor([SECRET]))
     calls = ExecutionCalls(ExecutionId("x1"), Caller.of(Session("s1"), config))
-    journal = SqliteJournal(thread, JournalCipher(tmp_path))
-    audit = CallAudit(SqliteAudit(thread), config)
+    journal = Journal(thread, JournalCipher(tmp_path), Audit(thread))
+    audit = CallAudit(Audit(thread), config)
     gateway = gateway_of(lambda: catalog, upstreams, journal, config, subscribers=[audit])
     return HostApi(gateway, upstreams, thread, calls)
 

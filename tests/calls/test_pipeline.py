@@ -55,7 +55,9 @@ class RecordingJournal(NoJournal):
         super().__init__()
         self._steps = steps
 
-    async def submit_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> Awaitable[None]:
+    async def submit_call(
+        self, call: ToolCall, decision: Decision, *, is_read_only: bool, recorded_arguments: str | None = None
+    ) -> Awaitable[None]:
         self._steps.record("begin")
         return self._commit()
 
@@ -64,10 +66,19 @@ class RecordingJournal(NoJournal):
         if self._steps.failing_step == "commit":
             raise JournalUnavailable("the disk is gone")
 
-    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None: ...
+    async def begin_call(
+        self, call: ToolCall, decision: Decision, *, is_read_only: bool, recorded_arguments: str | None = None
+    ) -> None: ...
 
     async def end_call(
-        self, execution_id: ExecutionId, seq: int, outcome: CallOutcome, decision: Decision | None = None
+        self,
+        execution_id: ExecutionId,
+        seq: int,
+        outcome: CallOutcome,
+        decision: Decision | None = None,
+        *,
+        recorded_result: str | None = None,
+        recorded_error: str | None = None,
     ) -> None:
         self._steps.record(f"end {outcome.status}")
         self._steps.decided_again = decision

@@ -60,7 +60,7 @@ async def test_tokens_are_listed_without_values_shown_to_the_person_and_forgotte
         await anyio.to_thread.run_sync(at_terminal, program(path, "forget", "EMAIL_1"))
         assert "were forgotten or have expired" in (await host.run(SEND)).text
         assert [it["data"]["to"] for it in host.reached("update_record")] == [ORIGINAL]
-    kinds = rows(tmp_path / "state", "SELECT kind, reason FROM audit WHERE kind LIKE 'privacy%' ORDER BY rowid")
+    kinds = rows(tmp_path / "state", "SELECT kind, reason FROM events WHERE kind LIKE 'privacy%' ORDER BY number")
     assert kinds == [("privacy_shown", "<EMAIL_1>"), ("privacy_forgotten", "<EMAIL_1>")]
 
 

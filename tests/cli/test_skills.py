@@ -18,8 +18,8 @@ from codemode_server.domain.principals import Principal
 from codemode_server.features.skills import commands as skills
 from codemode_server.features.skills.rules import BY_NAME, facts_of
 from codemode_server.features.skills.store import SavedSkill, SkillStore
+from codemode_server.storage.audit import Audit
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.sqlite_audit import SqliteAudit
 
 from .pseudo_terminal import at_terminal, without_terminal
 
@@ -146,7 +146,7 @@ def test_the_audit_has_what_the_person_accepted_rejected_and_took_out_of_use(sto
 def audited(store: SkillStore) -> list[AuditEvent]:
     thread = DatabaseThread(store.path.parents[1])
     try:
-        return [row.event for row in anyio.run(SqliteAudit(thread).rows, store.principal)]
+        return [row.event for row in anyio.run(Audit(thread).rows, store.principal)]
     finally:
         thread.close()
 

@@ -3,117 +3,154 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from codemode_server.calls.audit import AuditEvent, AuditEventKind, read_execution
-from codemode_server.domain.calls import CallStatus, Deny
-from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.calls.audit import AuditEvent, AuditEventKind
+from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, Deny, ToolCall
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, PrincipalId
-from codemode_server.domain.principals import Principal
+from codemode_server.domain.principals import Principal, Session
+from codemode_server.storage.audit import Audit
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.journal import Journal
+from codemode_server.storage.journal_values import JournalCipher
 
 X1, X2 = ExecutionId("x1"), ExecutionId("x2")
 LOCAL = Principal(PrincipalId("default"))
 SOMEBODY = Principal(PrincipalId("somebody"))
+SEED = Repeat(bytes(range(32)))
+
+
+class Record:
+    """A journal and the audit of it, on a clock that goes on by a second whenever it is read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now = 1_000.0
+        self.thread = DatabaseThread(folder)
+        self.audit = Audit(self.thread)
+        self.journal = Journal(self.thread, JournalCipher(folder), self.audit, clock=self.clock)
+
+    def clock(self) -> float:
+        self.now += 1.0
+        return self.now
+
+    async def begin(self, execution_id: ExecutionId = X1, principal: Principal = LOCAL) -> None:
+        await self.journal.begin_execution(
+            ExecutionRecord(
+                execution_id,
+                principal,
+                Session("s1"),
+                IsolationLevel.WASM,
+                ExecutionStatus.RUNNING,
+                self.clock(),
+                "1 + secret",
+            ),
+            recorded_code="1 + ***",
+        )
+
+    async def call(self, seq: int, execution_id: ExecutionId = X1, *, ends: bool = True) -> None:
+        call = ToolCall(execution_id, seq, "github", "list-issues", {"n": 1}, CallKey("github", "list-issues", "", 1))
+        await self.journal.begin_call(call, Allow("rule 1"), is_read_only=True, recorded_arguments='{"n": int}')
+        if ends:
+            outcome = CallOutcome(CallStatus.REFUSED, 3.0, error="it failed")
+            decision = Deny("its limit is reached")
+            await self.journal.end_call(execution_id, seq, outcome, decision, recorded_error="it failed: é ✓")
+
+    async def end(self, execution_id: ExecutionId = X1, calls: int = 0) -> None:
+        await self.journal.end_execution(
+            execution_id, ExecutionStatus.FAILED, error="ValueError", calls=calls, milliseconds=5.0
+        )
+
+    async def kinds(self, principal: Principal = LOCAL, execution_id: ExecutionId | None = None) -> list[str]:
+        return [it.event.kind.value for it in await self.audit.rows(principal, execution_id=execution_id)]
 
 
 @pytest.fixture
-async def audit(tmp_path: Path) -> AsyncIterator[SqliteAudit]:
-    thread = DatabaseThread(tmp_path)
-    yield SqliteAudit(thread)
-    thread.close()
+async def record(tmp_path: Path) -> AsyncIterator[Record]:
+    record = Record(tmp_path)
+    yield record
+    record.thread.close()
 
 
-def started(execution_id: ExecutionId = X1, principal: Principal = LOCAL) -> AuditEvent:
-    return AuditEvent(AuditEventKind.EXECUTION_STARTED, principal, "s1", execution_id, 1_000.25, payload="1 + 1")
+def reviewed(principal: Principal = LOCAL) -> AuditEvent:
+    return AuditEvent.by_person(AuditEventKind.TOOL_ACCEPTED, principal, server="github", tool="list\ud800\0")
 
 
-def ended(seq: int) -> AuditEvent:
-    return AuditEvent(
-        AuditEventKind.CALL_ENDED,
-        LOCAL,
-        "s1",
-        X1,
-        2_000.0,
-        seq=seq,
-        server="github",
-        tool="list-issues",
-        decision="allow",
-        reason="rule 1: é ✓",
-        status="failed",
-        milliseconds=3,
-        payload='{"n": int}',
-        error="it failed",
-    )
+async def test_an_execution_and_its_calls_are_rows_from_beginning_to_end(record: Record) -> None:
+    await record.begin()
+    await record.call(1)
+    await record.call(2, ends=False)
+    await record.end(calls=2)
+    assert await record.kinds() == [
+        "execution_started",
+        "call_decided",
+        "call_ended",
+        "call_decided",
+        "execution_ended",
+    ]
+    began, _, refused, _, ended = [it.event for it in await record.audit.rows(LOCAL)]
+    assert (began.execution_id, began.session_id, began.level, began.payload) == (X1, "s1", "wasm", "1 + ***")
+    assert (refused.seq, refused.server, refused.tool) == (1, "github", "list-issues")
+    assert (refused.decision, refused.reason, refused.status) == ("deny", "its limit is reached", "refused")
+    assert (refused.milliseconds, refused.error) == (3.0, "it failed: é ✓")
+    assert (ended.status, ended.milliseconds, ended.error) == ("failed", 5.0, "ValueError")
 
 
-async def test_rows_are_read_back_in_order_with_numbers_that_have_no_gap(audit: SqliteAudit) -> None:
-    events = [started(), ended(1), ended(2)]
-    for event in events:
-        audit.append(event)
-    rows = await audit.rows(LOCAL)
-    assert [row.event for row in rows] == events
-    assert [row.number for row in rows] == [1, 2, 3]
-
-
-async def test_rows_are_read_in_pages_and_of_one_execution(audit: SqliteAudit) -> None:
-    for event in (started(X1), started(X2), ended(1), ended(2)):
-        audit.append(event)
-    assert [row.number for row in await audit.rows(LOCAL, after=1, limit=2)] == [2, 3]
-    assert [row.number for row in await audit.rows(LOCAL, execution_id=X1)] == [1, 3, 4]
-
-
-async def test_a_principal_reads_nothing_of_another(audit: SqliteAudit) -> None:
-    for event in (started(X1, LOCAL), started(X2, SOMEBODY)):
-        audit.append(event)
-    assert [row.event.execution_id for row in await audit.rows(LOCAL)] == [X1]
-    assert await audit.rows(LOCAL, execution_id=X2) == []
-    assert len(await audit.rows(SOMEBODY, execution_id=X2)) == 1, "the control"
-
-
-async def test_each_digest_differs_though_the_events_are_the_same(audit: SqliteAudit) -> None:
+async def test_events_are_rows_with_their_number_and_a_digest_of_their_own(record: Record) -> None:
     for _ in range(3):
-        audit.append(started())
-    assert len({row.digest for row in await audit.rows(LOCAL)}) == 3
+        record.audit.append(reviewed())
+    rows = await record.audit.rows(LOCAL)
+    assert [row.number for row in rows] == [1, 2, 3]
+    assert {row.event.tool for row in rows} == {"list?\ufffd"}
+    assert len({row.digest for row in rows}) == 3
 
 
-async def test_an_execution_is_read_with_its_end_and_its_calls(audit: SqliteAudit) -> None:
-    first, second = replace(started(X1), level="wasm"), replace(started(X2), at=2_000.0)
-    decided = replace(ended(1), kind=AuditEventKind.CALL_DECIDED, status=None)
-    end = replace(started(X1), kind=AuditEventKind.EXECUTION_ENDED, at=1_002.0, status="failed", error="it failed")
-    end = replace(end, milliseconds=5.0)
-    for event in (first, decided, ended(1), second, end, started(ExecutionId("x3"), SOMEBODY)):
-        audit.append(event)
-    running, found = await read_execution(audit, LOCAL, X2), await read_execution(audit, LOCAL, X1)
-    assert running is not None
-    assert found is not None
-    assert (running[0].execution_id, running[0].status, running[0].calls) == (X2, ExecutionStatus.RUNNING, 0)
-    failed = found[0]
-    assert (failed.execution_id, failed.status, failed.calls) == (X1, ExecutionStatus.FAILED, 1)
-    assert (failed.level, failed.code, failed.error, failed.ended_at) == ("wasm", "1 + 1", "it failed", 1_002.0)
-    assert await read_execution(audit, LOCAL, ExecutionId("x3")) is None
-    assert [(it.call.seq, it.outcome and it.outcome.status) for it in found[1]] == [(1, CallStatus.FAILED)]
+async def test_the_newest_rows_are_given_and_those_of_one_execution(record: Record) -> None:
+    for execution_id in (X1, X2):
+        await record.begin(execution_id)
+        await record.call(1, execution_id)
+        await record.end(execution_id, calls=1)
+    assert await record.kinds(execution_id=X2) == ["execution_started", "call_decided", "call_ended", "execution_ended"]
+    newest = await record.audit.rows(LOCAL, limit=3)
+    assert [(it.event.execution_id, it.event.kind.value) for it in newest] == [
+        (X2, "call_decided"),
+        (X2, "call_ended"),
+        (X2, "execution_ended"),
+    ]
+    since = newest[-1].event.at
+    assert [it.event.kind.value for it in await record.audit.rows(LOCAL, since=since)] == ["execution_ended"]
 
 
-async def test_a_call_has_the_decision_with_which_it_ended(audit: SqliteAudit) -> None:
-    """A limit refuses after the rules have allowed it; a person allows what the rules ask about."""
-    decided = replace(ended(1), kind=AuditEventKind.CALL_DECIDED, status=None, decision="allow", reason="rule 1")
-    refused = replace(ended(1), status="refused", decision="deny", reason="its limit is reached")
-    for event in (started(X1), decided, refused):
-        audit.append(event)
-    found = await read_execution(audit, LOCAL, X1)
-    assert found is not None
-    assert [it.decision for it in found[1]] == [Deny("its limit is reached")]
+async def test_a_principal_reads_nothing_of_another(record: Record) -> None:
+    await record.begin(X1, LOCAL)
+    await record.begin(X2, SOMEBODY)
+    await record.call(1, X2)
+    record.audit.append(reviewed(SOMEBODY))
+    assert await record.kinds() == ["execution_started"]
+    assert await record.kinds(execution_id=X2) == []
+    assert len(await record.kinds(SOMEBODY)) == 4, "the control"
 
 
-async def test_an_execution_with_more_rows_than_are_read_at_once_is_read_whole(audit: SqliteAudit) -> None:
-    audit.append(started())
-    for seq in range(1, 2_100):
-        audit.append(replace(ended(seq), kind=AuditEventKind.CALL_DECIDED))
-    found = await read_execution(audit, LOCAL, X1)
-    assert found is not None
-    assert [it.call.seq for it in found[1]] == list(range(1, 2_100))
+async def test_an_execution_that_is_resumed_ends_twice_and_fits(record: Record) -> None:
+    await record.journal.begin_execution(
+        running := ExecutionRecord(X1, LOCAL, Session("s1"), None, ExecutionStatus.RUNNING, 1.0), repeat=SEED
+    )
+    await record.call(1)
+    await record.end(calls=1)
+    assert await record.journal.reopen_execution(running, Session("s2"))
+    await record.call(2)
+    await record.end(calls=2)
+    events = [it.event for it in await record.audit.rows(LOCAL) if it.number is not None]
+    assert [it.kind.value for it in events] == ["execution_ended", "execution_resumed", "execution_ended"]
+    assert await record.audit.verified() == ""
+
+
+async def test_an_answer_that_comes_after_the_end_breaks_nothing(record: Record) -> None:
+    await record.begin()
+    await record.call(1, ends=False)
+    await record.end(calls=1)
+    await record.journal.end_call(X1, 1, CallOutcome(CallStatus.SUCCEEDED, 9.0, 1, "late"), recorded_result="str")
+    assert (await record.journal.calls(LOCAL, X1))[0].outcome is not None, "control"
+    assert await record.audit.verified() == ""

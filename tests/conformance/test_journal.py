@@ -27,9 +27,10 @@ from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.storage.audit import Audit
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_journal import SqliteJournal
 
 X1 = ExecutionId("x1")
 LOCAL = Principal(PrincipalId("default"))
@@ -41,9 +42,9 @@ SUCCEEDED = CallOutcome(CallStatus.SUCCEEDED, 12.5, 9, {"id": 7}, encoding="bloc
 
 
 @pytest.fixture
-async def journal(tmp_path: Path) -> AsyncIterator[SqliteJournal]:
+async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
     thread = DatabaseThread(tmp_path)
-    yield SqliteJournal(thread, JournalCipher(tmp_path), clock=lambda: NOW)
+    yield Journal(thread, JournalCipher(tmp_path), Audit(thread), clock=lambda: NOW)
     thread.close()
 
 
@@ -65,11 +66,11 @@ def call(seq: int = 1, arguments: dict[str, Any] | None = None, name: str = X1) 
     return ToolCall(ExecutionId(name), seq, "github", "list-issues", arguments, key)
 
 
-async def begin(journal: SqliteJournal, asked: ToolCall, decision: Decision = ALLOW) -> None:
+async def begin(journal: Journal, asked: ToolCall, decision: Decision = ALLOW) -> None:
     await journal.begin_call(asked, decision, is_read_only=False)
 
 
-async def test_an_execution_that_ended_has_its_status_time_error_and_counts(journal: SqliteJournal) -> None:
+async def test_an_execution_that_ended_has_its_status_time_error_and_counts(journal: Journal) -> None:
     await journal.begin_execution(execution())
     await journal.end_execution(X1, ExecutionStatus.FAILED, error="ValueError: é", calls=3, milliseconds=40.5)
     found = await journal.execution(LOCAL, X1)
@@ -78,7 +79,7 @@ async def test_an_execution_that_ended_has_its_status_time_error_and_counts(jour
     assert (found.calls, found.milliseconds, found.code) == (3, 40.5, "print('\ud800 ✓')")
 
 
-async def test_a_dry_run_is_read_back_as_one_and_is_applied_by_one_execution(journal: SqliteJournal) -> None:
+async def test_a_dry_run_is_read_back_as_one_and_is_applied_by_one_execution(journal: Journal) -> None:
     dry_run = replace(execution(), is_dry_run=True)
     await journal.begin_execution(dry_run)
     assert await journal.execution(LOCAL, X1) == dry_run
@@ -92,7 +93,7 @@ async def test_a_dry_run_is_read_back_as_one_and_is_applied_by_one_execution(jou
     assert await journal.execution(LOCAL, ExecutionId("x3")) is None
 
 
-async def test_an_execution_ends_once(journal: SqliteJournal) -> None:
+async def test_an_execution_ends_once(journal: Journal) -> None:
     await journal.begin_execution(execution())
     await journal.end_execution(X1, ExecutionStatus.SUCCEEDED, error=None, calls=0, milliseconds=1.0)
     await journal.end_execution(X1, ExecutionStatus.FAILED, error="late", calls=9, milliseconds=2.0)
@@ -101,14 +102,14 @@ async def test_an_execution_ends_once(journal: SqliteJournal) -> None:
     assert (found.status, found.error, found.calls) == (ExecutionStatus.SUCCEEDED, None, 0)
 
 
-async def test_a_call_that_began_and_did_not_end_has_no_outcome(journal: SqliteJournal) -> None:
+async def test_a_call_that_began_and_did_not_end_has_no_outcome(journal: Journal) -> None:
     await journal.begin_execution(execution())
     await begin(journal, call())
     assert await journal.calls(LOCAL, X1) == [CallRecord(call(), ALLOW, NOW)]
 
 
 async def test_a_call_is_read_back_with_complete_arguments_and_result_in_the_order_of_the_numbers(
-    journal: SqliteJournal,
+    journal: Journal,
 ) -> None:
     await journal.begin_execution(execution())
     for seq in (2, 1):
@@ -133,14 +134,14 @@ async def test_a_call_is_read_back_with_complete_arguments_and_result_in_the_ord
     ],
     ids=lambda decision: type(decision).__name__,
 )
-async def test_every_decision_is_read_back(journal: SqliteJournal, decision: Decision) -> None:
+async def test_every_decision_is_read_back(journal: Journal, decision: Decision) -> None:
     await journal.begin_execution(execution())
     await begin(journal, call(), decision)
     (found,) = await journal.calls(LOCAL, X1)
     assert found.decision == decision
 
 
-async def test_a_result_of_none_is_told_from_no_result(journal: SqliteJournal) -> None:
+async def test_a_result_of_none_is_told_from_no_result(journal: Journal) -> None:
     await journal.begin_execution(execution())
     await begin(journal, call())
     await journal.end_call(X1, 1, CallOutcome(CallStatus.SUCCEEDED, 1.0, 4, None))
@@ -149,7 +150,7 @@ async def test_a_result_of_none_is_told_from_no_result(journal: SqliteJournal) -
     assert found.unreadable is None
 
 
-async def test_a_call_ends_once(journal: SqliteJournal) -> None:
+async def test_a_call_ends_once(journal: Journal) -> None:
     await journal.begin_execution(execution())
     await begin(journal, call())
     await journal.end_call(X1, 1, SUCCEEDED)
@@ -158,7 +159,7 @@ async def test_a_call_ends_once(journal: SqliteJournal) -> None:
     assert found.outcome == SUCCEEDED
 
 
-async def test_a_call_that_was_decided_again_has_its_last_decision(journal: SqliteJournal) -> None:
+async def test_a_call_that_was_decided_again_has_its_last_decision(journal: Journal) -> None:
     await journal.begin_execution(execution())
     await begin(journal, call())
     await journal.end_call(X1, 1, SUCCEEDED, Recorded(SUCCEEDED, "it arrived"))
@@ -166,7 +167,7 @@ async def test_a_call_that_was_decided_again_has_its_last_decision(journal: Sqli
     assert (found.decision, found.outcome) == (Recorded(SUCCEEDED, "it arrived"), SUCCEEDED)
 
 
-async def test_a_principal_reads_nothing_of_another(journal: SqliteJournal) -> None:
+async def test_a_principal_reads_nothing_of_another(journal: Journal) -> None:
     await journal.begin_execution(execution("x1", LOCAL))
     await journal.begin_execution(execution("x2", SOMEBODY))
     await begin(journal, call(name="x2"))
@@ -175,7 +176,7 @@ async def test_a_principal_reads_nothing_of_another(journal: SqliteJournal) -> N
     assert len(await journal.calls(SOMEBODY, ExecutionId("x2"))) == 1, "the control"
 
 
-async def test_calls_at_once_are_all_recorded(journal: SqliteJournal) -> None:
+async def test_calls_at_once_are_all_recorded(journal: Journal) -> None:
     await journal.begin_execution(execution())
 
     async def one(seq: int) -> None:
@@ -190,7 +191,7 @@ async def test_calls_at_once_are_all_recorded(journal: SqliteJournal) -> None:
 
 
 @pytest.mark.parametrize("text", ["short", "long" * 100_000], ids=["small", "large"])
-async def test_what_a_cancelled_caller_recorded_is_there_once(journal: SqliteJournal, text: str) -> None:
+async def test_what_a_cancelled_caller_recorded_is_there_once(journal: Journal, text: str) -> None:
     """A program that ends while a call is recorded: what it asked for is written all the same."""
     await journal.begin_execution(execution())
     await begin(journal, call(1))
@@ -207,7 +208,7 @@ async def test_what_a_cancelled_caller_recorded_is_there_once(journal: SqliteJou
     assert second.call.arguments == {"text": text}
 
 
-async def test_what_had_no_seed_and_what_belongs_to_another_principal_is_not_repeated(journal: SqliteJournal) -> None:
+async def test_what_had_no_seed_and_what_belongs_to_another_principal_is_not_repeated(journal: Journal) -> None:
     await journal.begin_execution(execution("x1"))
     await journal.begin_execution(execution("x2", SOMEBODY), repeat=Repeat(SEED))
     assert await journal.repeat(LOCAL, X1) is None

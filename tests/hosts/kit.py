@@ -174,7 +174,7 @@ def reached(folder: Path) -> list[dict[str, Any]]:
 
 def recorded_sessions(folder: Path) -> dict[str, str]:
     """The session of each execution, in order."""
-    return dict(rows(folder / "state", "SELECT execution_id, session_id FROM journal_executions ORDER BY started_at"))
+    return dict(rows(folder / "state", "SELECT execution_id, session_id FROM executions ORDER BY started_at"))
 
 
 @dataclass

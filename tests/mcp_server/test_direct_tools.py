@@ -198,7 +198,7 @@ class TestACall:
         path = configuration(tmp_path, clock(tmp_path, direct=["*"]))
         async with in_memory(path) as host:
             await host.call("clock__time_in", city="Bern")
-            [(execution_id,)] = rows(tmp_path / "state", "SELECT execution_id FROM journal_executions")
+            [(execution_id,)] = rows(tmp_path / "state", "SELECT execution_id FROM executions")
         assert await to_thread.run_sync(run, ["executions", "list", "--config", str(path)]) == 0
         (line,) = [line for line in capsys.readouterr().out.splitlines() if execution_id in line]
         assert "succeeded" in line

@@ -8,20 +8,29 @@ from anyio.lowlevel import checkpoint
 
 from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.storage.sqlite_journal import SqliteJournal
+from codemode_server.storage.journal import Journal
 
 
-class NoJournal(SqliteJournal):
+class NoJournal(Journal):
     """Takes calls and their outcomes; it has no database for anything else."""
 
     def __init__(self) -> None:
         """Opens nothing."""
 
-    async def submit_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> Awaitable[None]:
+    async def submit_call(
+        self, call: ToolCall, decision: Decision, *, is_read_only: bool, recorded_arguments: str | None = None
+    ) -> Awaitable[None]:
         """Store nothing."""
         return checkpoint()
 
     async def end_call(
-        self, execution_id: ExecutionId, seq: int, outcome: CallOutcome, decision: Decision | None = None
+        self,
+        execution_id: ExecutionId,
+        seq: int,
+        outcome: CallOutcome,
+        decision: Decision | None = None,
+        *,
+        recorded_result: str | None = None,
+        recorded_error: str | None = None,
     ) -> None:
         """Store nothing."""

@@ -34,7 +34,7 @@ def test_processes_that_open_it_at_once_create_the_schema_once_and_all_write(tmp
         folder = tmp_path / str(attempt)
         run_at_once(OPENS, folder, *"abc")
         assert rows(folder, "PRAGMA user_version") == [(VERSION,)]
-        assert rows(folder, "SELECT count(*) FROM journal_executions") == [(150,)]
+        assert rows(folder, "SELECT count(*) FROM executions") == [(150,)]
 
 
 async def test_all_that_a_product_keeps_is_readable_by_its_user_only(tmp_path: Path) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import sqlite3
+from typing import Any
 
 import pytest
+from sqlalchemy import Select, insert, select
 
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.history import HistoryQuery
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import Database
-from codemode_server.storage.sqlite_history import _FLOOR, MAX_EXAMINED, SqliteHistory, statement
+from codemode_server.storage.history import FLOOR, MAX_EXAMINED, History, statement
+from codemode_server.storage.tables import calls, executions
 
 OWN = Principal(PrincipalId("default"))
 COUNT = 100_000
@@ -27,68 +29,81 @@ QUERIES = {
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
-    """Half of the executions are in the audit alone; the oldest one calls a tool that no other calls."""
+    """The oldest execution calls a tool that no other calls."""
     made = Database(tmp_path_factory.mktemp("history") / "state")
+    names = [f"x{number:06}" for number in range(COUNT)]
+    begun = {"principal": "default", "session_id": "s", "is_ephemeral": False, "is_dry_run": False}
+    called = {
+        "seq": 1,
+        "server": "github",
+        "occurrence": 1,
+        "decision": "allow",
+        "reason": "rule",
+        "status": "succeeded",
+    }
     with made.begin() as connection:
-        executions = range(COUNT)
-        columns = "kind, principal, session_id, execution_id, at, seq, server, tool, decision, reason, status"
-        rows = (
-            (kind, "default", "s", f"x{number:06}", float(number), *more)
-            for number in executions
-            for kind, *more in (
-                ("execution_started", None, None, None, None, None, None),
-                ("call_decided", 1, "github", "needle" if number == 0 else "list_issues", "allow", "rule", None),
-                ("execution_ended", None, None, None, None, None, "failed" if number % 10 == 0 else "succeeded"),
-            )
+        connection.execute(
+            insert(executions),
+            [
+                {
+                    **begun,
+                    "execution_id": name,
+                    "status": "failed" if number % 10 == 0 else "succeeded",
+                    "started_at": float(number),
+                    "ended_at": float(number),
+                }
+                for number, name in enumerate(names)
+            ],
         )
-        connection.exec_driver_sql(
-            f"INSERT INTO audit ({columns}, digest, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 1)", rows
-        )
-        connection.exec_driver_sql(
-            "INSERT INTO journal_executions (execution_id, principal, session_id, is_ephemeral, status, started_at,"
-            " ended_at) VALUES (?, 'default', 's', 0, ?, ?, ?)",
-            (
-                (f"x{number:06}", "failed" if number % 10 == 0 else "succeeded", float(number), float(number))
-                for number in executions
-                if number >= COUNT // 2
-            ),
+        connection.execute(
+            insert(calls),
+            [
+                {
+                    **called,
+                    "execution_id": name,
+                    "tool": "needle" if number == 0 else "list_issues",
+                    "started_at": number,
+                }
+                for number, name in enumerate(names)
+            ],
         )
     return made
 
 
 @pytest.fixture
-async def history(database: Database) -> SqliteHistory:
-    return SqliteHistory(database)
+async def history(database: Database) -> History:
+    return History(database)
 
 
-def plan(connection: sqlite3.Connection, statement: str) -> list[str]:
-    names = ("principal", "before", "since", "limit", "server", "tool", "text", "start", "status", "examined")
-    values = dict.fromkeys(names, 1)
-    return [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)]
+VALUES = {"of_principal": "default", "before": 1e9, "since": 0.0, "most": 50}
+
+
+def plan(database: Database, statement: Select[Any]) -> list[str]:
+    with database.begin(reads=True) as connection:
+        compiled = statement.params(VALUES).compile(connection, compile_kwargs={"literal_binds": True})
+        return [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled}")]
 
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_search_follows_an_index(database: Database, name: str) -> None:
-    with database.begin() as connection:
-        for one in (statement(QUERIES[name]), _FLOOR):
-            steps = plan(connection, one)
-            assert not [it for it in steps if it.startswith("SCAN") or "TEMP B-TREE" in it], steps
-            assert "INDEX audit_executions" in steps[0], steps
+    for one in (statement(QUERIES[name]), FLOOR):
+        steps = plan(database, one)
+        assert not [it for it in steps if it.startswith("SCAN") or "TEMP B-TREE" in it], steps
+        assert "INDEX executions_by_time" in steps[0], steps
 
 
 def test_a_sort_without_an_index_would_show_in_the_plan(database: Database) -> None:
-    with database.begin() as connection:
-        steps = plan(connection, "SELECT * FROM audit WHERE principal = :principal ORDER BY status")
-    assert any("TEMP B-TREE" in it for it in steps), "control"
+    sorted_by_status = select(executions).order_by(executions.c.status)
+    assert any("TEMP B-TREE" in it for it in plan(database, sorted_by_status)), "control"
 
 
-async def test_the_newest_are_found_first(history: SqliteHistory) -> None:
+async def test_the_newest_are_found_first(history: History) -> None:
     page = await history.search(OWN, HistoryQuery(limit=3))
     assert [it.execution_id for it in page.executions] == ["x099999", "x099998", "x099997"]
     assert page.older_than == 99_997.0
 
 
-async def test_a_rare_text_is_looked_for_in_so_many_executions_and_then_further_back(history: SqliteHistory) -> None:
+async def test_a_rare_text_is_looked_for_in_so_many_executions_and_then_further_back(history: History) -> None:
     before: float | None = None
     searches = 0
     while True:

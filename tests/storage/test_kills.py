@@ -27,15 +27,14 @@ import pytest
 from mcp import Client
 
 from codemode_server.app import App
-from codemode_server.calls.audit import read_execution
 from codemode_server.config import load
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.startup.serve import serve
-from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.storage.sqlite_history import SqliteHistory
-from codemode_server.storage.sqlite_journal import SqliteJournal
+from codemode_server.storage.audit import Audit
+from codemode_server.storage.history import History
+from codemode_server.storage.journal import Journal
 from tests.behaviour.product import UPSTREAMS, Host, configuration
 from tests.database import rows
 
@@ -165,8 +164,8 @@ async def test_after_kills_all_that_arrived_is_recorded_and_a_resumed_program_ma
         host = Host(client, tmp_path)
         await host.settled()  # the next product records what became of the others
         await host.until(lambda: not any(start_time(pid) == at for pid, at in started))
-        await host.until(lambda: not rows(state, "SELECT 1 FROM journal_executions WHERE ended_at IS NULL"))
-        names = await SqliteHistory(app.stores.database).names(LOCAL, 0.0, None)
+        await host.until(lambda: not rows(state, "SELECT 1 FROM executions WHERE ended_at IS NULL"))
+        names = await History(app.stores.database).names(LOCAL, 0.0, None)
         executions = [it for name in names if (it := await app.stores.journal.execution(LOCAL, name))]
         unknown = await check_records(executions, app.stores.journal, app.stores.audit, before)
         reported = {name: (await host.call("execute_code", resume=name)).value for name in unknown}
@@ -193,7 +192,7 @@ async def test_after_kills_all_that_arrived_is_recorded_and_a_resumed_program_ma
 
 
 async def check_records(
-    executions: list[ExecutionRecord], journal: SqliteJournal, audit: SqliteAudit, arrived: Counter[tuple[int, int]]
+    executions: list[ExecutionRecord], journal: Journal, audit: Audit, arrived: Counter[tuple[int, int]]
 ) -> dict[str, list[int]]:
     """Check that all that arrived was recorded; gives the calls without an outcome of each execution that was
     interrupted."""
@@ -202,10 +201,8 @@ async def check_records(
     assert arrived.keys() - begun == set()
     assert arrived.total() == len(arrived), "no call was sent twice"
     assert arrived.total() > 5 * KILLS, "control"
-    audited = [await read_execution(audit, LOCAL, it.execution_id) for it in executions]
     ended = {it.execution_id: it.status for it in executions}
-    assert {it[0].execution_id: it[0].status for it in audited if it} == ended
-    assert await audit.verified() == (None, 0)
+    assert await audit.verified() == ""
     return {
         name: sorted(it.call.arguments["number"] for it in calls[name] if it.outcome is None)
         for name, status in ended.items()

@@ -27,7 +27,7 @@ from tests.storage.journal_rows import begin_execution as record
 
 def executions(folder: Path, file: str = FILE_NAME) -> list[str]:
     with closing(sqlite3.connect(folder / file)) as connection:
-        rows = connection.execute("SELECT execution_id FROM journal_executions ORDER BY started_at")
+        rows = connection.execute("SELECT execution_id FROM executions ORDER BY started_at")
         return [name for (name,) in rows]
 
 
@@ -59,7 +59,7 @@ def execute(statement: str) -> Callable[[Path], None]:
 DAMAGES = {
     "its head": overwrite(0, b"no database at all"),
     "its list of tables": overwrite(100, b"\xff" * 3_000),
-    "a table is missing": execute("DROP TABLE journal_calls"),
+    "a table is missing": execute("DROP TABLE calls"),
     "of another program": execute("PRAGMA user_version = 0"),
 }
 
@@ -153,7 +153,7 @@ def test_what_is_no_writable_folder_is_named_with_the_remedy(tmp_path: Path) -> 
 OPENS_AND_CLOSES = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])
-connection.execute("SELECT COUNT(*) FROM journal_executions").fetchone()
+connection.execute("SELECT COUNT(*) FROM executions").fetchone()
 connection.close()
 """
 

@@ -34,7 +34,9 @@ UNBOUNDED = Retention(0, 0)
 
 
 def names(folder: Path) -> list[str]:
-    return [name for (name,) in rows(folder, "SELECT execution_id FROM journal_executions ORDER BY execution_id")]
+    """The executions that run, or still have their values."""
+    which = "ended_at IS NULL OR value_bytes IS NOT NULL"
+    return [name for (name,) in rows(folder, f"SELECT execution_id FROM executions WHERE {which} ORDER BY 1")]
 
 
 def record(folder: Path, *names: str, calls: int = 1, size: int = 10, settled: bool = True) -> None:
@@ -48,9 +50,15 @@ def record(folder: Path, *names: str, calls: int = 1, size: int = 10, settled: b
                 end_execution(database, name)
 
 
-def keep(folder: Path, retention: Retention = UNBOUNDED, *, clock: Callable[[], float] = time.time) -> Upkeep:
+def keep(
+    folder: Path,
+    values: Retention = UNBOUNDED,
+    *,
+    records: Retention = UNBOUNDED,
+    clock: Callable[[], float] = time.time,
+) -> Upkeep:
     """One pass, by a product of its own."""
-    upkeep = Upkeep(folder, Ownership(folder), UNBOUNDED, retention, clock=clock)
+    upkeep = Upkeep(folder, Ownership(folder), records, values, clock=clock)
     upkeep.pass_once()
     return upkeep
 
@@ -68,8 +76,13 @@ add_call(database, "x1")
 print("ready", flush=True)
 sys.stdin.readline()
 """
-STATES = "SELECT e.status, c.status FROM journal_executions AS e JOIN journal_calls AS c USING (execution_id)"
-ORPHANS = "SELECT COUNT(*) FROM journal_calls WHERE execution_id NOT IN (SELECT execution_id FROM journal_executions)"
+STATES = "SELECT e.status, c.status FROM executions AS e JOIN calls AS c USING (execution_id)"
+WITH_VALUES = "SELECT execution_id FROM calls WHERE arguments IS NOT NULL"
+ORPHANS = (
+    "SELECT COUNT(*) FROM calls JOIN executions USING (execution_id)"
+    " WHERE value_bytes IS NULL AND executions.ended_at IS NOT NULL AND arguments IS NOT NULL"
+)
+"""Values of calls whose execution has none any more."""
 
 
 @contextmanager
@@ -97,12 +110,12 @@ class TestAnExecution:
             assert rows(tmp_path, STATES) == [("running", "started")], "control: its product lives"
         keep(tmp_path)
         assert rows(tmp_path, STATES) == [("interrupted", "started")]
-        assert rows(tmp_path, "SELECT error, calls, ended_at IS NULL FROM journal_executions") == [(INTERRUPTED, 1, 0)]
-        events = rows(tmp_path, "SELECT kind, execution_id, principal, status, error FROM audit")
-        assert events == [("execution_ended", "x1", "default", "interrupted", INTERRUPTED)]
+        assert rows(tmp_path, "SELECT error, calls, ended_at IS NULL FROM executions") == [(INTERRUPTED, 1, 0)]
+        events = rows(tmp_path, "SELECT kind, execution_id, principal, status FROM events")
+        assert events == [("execution_ended", "x1", "default", "interrupted")]
         assert list((tmp_path / "running").iterdir()) == [], "nothing is left of it"
         keep(tmp_path)
-        assert len(rows(tmp_path, "SELECT 1 FROM audit")) == 1, "it ended once"
+        assert len(rows(tmp_path, "SELECT 1 FROM events")) == 1, "it ended once"
 
     def test_of_this_product_goes_on(self, tmp_path: Path) -> None:
         ownership = Ownership(tmp_path)
@@ -110,7 +123,7 @@ class TestAnExecution:
             begin_execution(database, "x1", owner=ownership)
             Upkeep(tmp_path, ownership, UNBOUNDED, Retention(1, 1)).pass_once()
             end_execution(database, "x1")
-        assert rows(tmp_path, "SELECT status FROM journal_executions") == [("succeeded",)]
+        assert rows(tmp_path, "SELECT status FROM executions") == [("succeeded",)]
         ownership.close()
         assert list((tmp_path / "running").iterdir()) == []
 
@@ -118,29 +131,40 @@ class TestAnExecution:
     def test_without_a_known_owner_is_interrupted_after_three_days(self, tmp_path: Path, days: int) -> None:
         record(tmp_path, "x1", settled=False)
         keep(tmp_path, clock=lambda: time.time() + days * DAY)
-        assert rows(tmp_path, "SELECT status FROM journal_executions") == [("interrupted" if days > 3 else "running",)]
+        assert rows(tmp_path, "SELECT status FROM executions") == [("interrupted" if days > 3 else "running",)]
 
 
 class TestByAge:
-    def test_executions_and_their_calls_are_deleted_and_newer_and_running_ones_stay(self, tmp_path: Path) -> None:
+    def test_values_are_removed_and_those_of_newer_and_running_executions_stay(self, tmp_path: Path) -> None:
         record(tmp_path, *(f"old{number:03}" for number in range(120)), calls=3)
-        change(tmp_path, "UPDATE journal_executions SET ended_at = ended_at - ?", 91 * DAY)
+        change(tmp_path, "UPDATE executions SET ended_at = ended_at - ?", 91 * DAY)
         record(tmp_path, "young")
         record(tmp_path, "runs", settled=False)
         keep(tmp_path, Retention(90, 0))
         assert names(tmp_path) == ["runs", "young"]
-        assert rows(tmp_path, "SELECT execution_id FROM journal_calls ORDER BY 1") == [("runs",), ("young",)]
+        assert rows(tmp_path, f"{WITH_VALUES} ORDER BY 1") == [("runs",), ("young",)]
+        assert rows(tmp_path, "SELECT COUNT(*) FROM calls") == [(362,)], "the rows stay, for the audit"
 
-    def test_calls_and_questions_without_their_execution_are_deleted_and_others_stay(self, tmp_path: Path) -> None:
+    def test_rows_are_deleted_after_their_days_and_newer_and_running_ones_stay(self, tmp_path: Path) -> None:
+        record(tmp_path, *(f"old{number:03}" for number in range(50)), calls=3)
+        record(tmp_path, "killed", settled=False)
+        keep(tmp_path, clock=lambda: time.time() + 4 * DAY)
+        change(tmp_path, "UPDATE executions SET ended_at = ended_at - ?", 100 * DAY)
+        change(tmp_path, "UPDATE events SET at = at - ?", 100 * DAY)
+        record(tmp_path, "young")
+        record(tmp_path, "runs", settled=False)
+        assert rows(tmp_path, "SELECT COUNT(*) FROM events") == [(1,)], "control"
+        keep(tmp_path, records=Retention(90, 0))
+        assert rows(tmp_path, "SELECT execution_id FROM executions ORDER BY 1") == [("runs",), ("young",)]
+        assert rows(tmp_path, "SELECT execution_id FROM calls ORDER BY 1") == [("runs",), ("young",)]
+        assert rows(tmp_path, "SELECT COUNT(*) FROM events") == [(0,)]
+
+    def test_calls_without_their_execution_are_deleted_and_others_stay(self, tmp_path: Path) -> None:
         """A product that was taken for dead may go on calling after its execution was deleted."""
         record(tmp_path, "whole", "gone", calls=50)
-        for name in ("whole", "gone"):
-            change(tmp_path, "INSERT INTO approvals VALUES (?1, ?1, 1, 'default', 's', 1, 2, x'00', NULL, NULL)", name)
-        change(tmp_path, "DELETE FROM journal_executions WHERE execution_id = 'gone'")
-        assert rows(tmp_path, ORPHANS) == [(50,)], "control"
-        keep(tmp_path)
-        assert rows(tmp_path, "SELECT execution_id, COUNT(*) FROM journal_calls GROUP BY 1") == [("whole", 50)]
-        assert rows(tmp_path, "SELECT approval_id FROM approvals") == [("whole",)]
+        change(tmp_path, "DELETE FROM executions WHERE execution_id = 'gone'")
+        keep(tmp_path, records=Retention(90, 0))
+        assert rows(tmp_path, "SELECT execution_id, COUNT(*) FROM calls GROUP BY 1") == [("whole", 50)]
 
     def test_what_was_not_used_for_half_a_year_is_deleted_from_the_cache(self, tmp_path: Path) -> None:
         Database(tmp_path).close()
@@ -158,7 +182,7 @@ class TestBySize:
             record(tmp_path, f"x{number:03}", calls=10, size=16_000)
         before = sum(path.stat().st_size for path in tmp_path.iterdir() if path.is_file())
         keep(tmp_path, Retention(0, 2 * 2**20))
-        ((total,),) = rows(tmp_path, "SELECT SUM(bytes) FROM journal_executions")
+        ((total,),) = rows(tmp_path, "SELECT SUM(value_bytes) FROM executions")
         assert 1.5 * 2**20 < total <= 2 * 2**20
         left = names(tmp_path)
         assert left == ["a_runs", *(f"x{number:03}" for number in range(80 - len(left) + 1, 80))], "the newest"
@@ -167,6 +191,14 @@ class TestBySize:
         ((pages,),) = rows(tmp_path, "PRAGMA page_count")
         assert pages * 4096 < 4 * 2**20
         assert (tmp_path / f"{FILE_NAME}").stat().st_size < 4.5 * 2**20
+
+    def test_the_oldest_rows_are_deleted(self, tmp_path: Path) -> None:
+        record(tmp_path, *(f"x{number:03}" for number in range(20)))
+        change(tmp_path, "UPDATE executions SET record_bytes = 100000")
+        record(tmp_path, "runs", settled=False)
+        keep(tmp_path, records=Retention(0, 2**20))
+        left = [name for (name,) in rows(tmp_path, "SELECT execution_id FROM executions ORDER BY 1")]
+        assert left == ["runs", *(f"x{number:03}" for number in range(11, 20))]
 
     def test_the_newest_execution_stays_however_large(self, tmp_path: Path) -> None:
         record(tmp_path, "old", calls=10, size=16_000)
@@ -200,7 +232,7 @@ def test_two_products_may_delete_at_once_while_a_third_writes(tmp_path: Path) ->
         thread.join()
     keep(tmp_path, retention)
     assert {f"y{number:03}" for number in range(20)} <= set(names(tmp_path)), "the newest stay"
-    ((total,),) = rows(tmp_path, "SELECT SUM(bytes) FROM journal_executions")
+    ((total,),) = rows(tmp_path, "SELECT SUM(value_bytes) FROM executions")
     assert total <= 2**20
     assert rows(tmp_path, "PRAGMA integrity_check") == [("ok",)]
 
@@ -223,7 +255,7 @@ class TestAStepThatFails:
         (tmp_path / "running").write_text("a file")
         keep(tmp_path, Retention(1, 0), clock=lambda: time.time() + 5 * DAY)
         assert names(tmp_path) == ["runs"]
-        assert rows(tmp_path, "SELECT status FROM journal_executions") == [("interrupted",)]
+        assert rows(tmp_path, "SELECT status FROM executions WHERE execution_id = 'runs'") == [("interrupted",)]
         assert "running" in caplog.text
         (tmp_path / "running").unlink()
         caplog.clear()

@@ -39,12 +39,12 @@ from codemode_server.features.pages.commands import serving
 from codemode_server.features.privacy.token_store import TokenStore
 from codemode_server.features.savings.savings_store import record_exchange
 from codemode_server.storage.approval_store import ApprovalStore
+from codemode_server.storage.audit import Audit
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.server_texts import ServerTexts, TokenCipher
-from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import configuration
 
 OWN = Principal(PrincipalId("default"))
@@ -78,8 +78,8 @@ class State:
         self._now = 0.0
         self.folder = folder
         self.thread = DatabaseThread(folder)
-        self.journal = SqliteJournal(self.thread, JournalCipher(folder), clock=lambda: self._now)
-        self.audit = SqliteAudit(self.thread)
+        self.audit = Audit(self.thread)
+        self.journal = Journal(self.thread, JournalCipher(folder), self.audit, clock=lambda: self._now)
         self.approvals = ApprovalStore(self.thread, JournalCipher(folder))
         self.tokens = TokenStore(self.thread, TokenCipher(folder))
 
@@ -96,30 +96,16 @@ class State:
         description: str | None = None,
     ) -> None:
         execution_id, level = ExecutionId(name), IsolationLevel.MICROVM
-        event = AuditEvent(AuditEventKind.EXECUTION_STARTED, principal, "s1", execution_id, at)
-        self.audit.append(
-            AuditEvent(AuditEventKind.EXECUTION_STARTED, principal, "s1", execution_id, at, payload=code, level=level)
-        )
+        event = AuditEvent(AuditEventKind.EXECUTION_RESUMED, principal, "s1", execution_id, at)
         running = ExecutionStatus.RUNNING
         await self.journal.begin_execution(
-            ExecutionRecord(execution_id, principal, Session("s1"), level, running, at, code, description=description)
+            ExecutionRecord(execution_id, principal, Session("s1"), level, running, at, code, description=description),
+            recorded_code=code,
         )
         for seq, it in enumerate(calls, start=1):
             await self._call(event, seq, it)
         if status is not running:
             self._now = at + took / 1_000
-            self.audit.append(
-                AuditEvent(
-                    kind=AuditEventKind.EXECUTION_ENDED,
-                    principal=principal,
-                    session_id="s1",
-                    execution_id=execution_id,
-                    at=self._now,
-                    status=status.value,
-                    milliseconds=took,
-                    error=error,
-                )
-            )
             await self.journal.end_execution(execution_id, status, error=error, calls=len(calls), milliseconds=took)
 
     async def _call(self, event: AuditEvent, seq: int, it: Call) -> None:
@@ -136,7 +122,6 @@ class State:
             append(AuditEventKind.APPROVAL_SETTLED, began, reason="approved on the page")
         self._now = began
         await self.journal.begin_call(call, it.decision, is_read_only=True)
-        append(AuditEventKind.CALL_DECIDED, began, decision=it.decision.kind, reason=it.decision.reason)
         for after, why in it.retried:
             append(AuditEventKind.CALL_RETRIED, began + after / 1_000, reason=why.value)
         if isinstance(it.decision, Deny):
@@ -146,8 +131,7 @@ class State:
         else:
             outcome = CallOutcome(CallStatus.SUCCEEDED, it.took, len(str(it.result)), it.result)
         self._now = began + it.took / 1_000
-        await self.journal.end_call(event.execution_id, seq, outcome)
-        append(AuditEventKind.CALL_ENDED, self._now, status=outcome.status.value, milliseconds=it.took)
+        await self.journal.end_call(event.execution_id, seq, outcome, recorded_error=outcome.error)
 
     async def exchange(
         self,

@@ -111,7 +111,9 @@ class TestOneExecution:
             await state.execution("x1", "1", status=running, principal=OTHER)
             await state.execution("x2", "1", status=running)
             refused, taken = await site.post("executions/x1/cancel"), await site.post("executions/x2/cancel")
-            rows = await state.thread.run(lambda it: it.execute("SELECT execution_id FROM cancel_requests").fetchall())
+            rows = await state.thread.run(
+                lambda it: it.exec_driver_sql("SELECT execution_id FROM executions WHERE cancel_asked_at > 0").all()
+            )
         assert (refused.status_code, taken.status_code) == (409, 303)
         assert rows == [("x2",)]
 

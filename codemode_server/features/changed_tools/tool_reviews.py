@@ -33,12 +33,12 @@ from codemode_server.features.changed_tools.definition_store import DefinitionSt
 from codemode_server.features.changed_tools.tool_definitions import is_hidden, kind_of, review_event
 from codemode_server.startup import first_lists
 from codemode_server.startup.stores import state_folder
+from codemode_server.storage.audit import Audit
 from codemode_server.storage.cache import LISTINGS, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.server_texts import ServerTexts
-from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.support.text import escaped, first_lines, one_line
 from codemode_server.upstreams.cache import fingerprint
 from codemode_server.upstreams.listing_store import ListingStore
@@ -74,7 +74,7 @@ class StoredTools:
         texts = ServerTexts(JournalCipher(state_folder(loaded.settings)))
         self._store = DefinitionStore(database, thread, texts)
         self._listings = partial(ListingStore, Cache(database, thread, LISTINGS), texts)
-        self._audit = SqliteAudit(thread)
+        self._audit = Audit(thread)
 
     def waiting(self, server: str | None) -> list[WaitingTool]:
         found = self._store.known(self._principal, server)

@@ -20,7 +20,7 @@ from codemode_server.support.text import one_line
 from codemode_server.upstreams.cache import CachedListing, ListingCache
 
 if TYPE_CHECKING:
-    from codemode_server.storage.sqlite_audit import SqliteAudit
+    from codemode_server.storage.audit import Audit
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class SeenListings:
     """A `ListingCache` that stores in another one. The accepted definitions see each listing before it is published, so
     that no call and no reading can come in between; what waits for a review since then is recorded."""
 
-    def __init__(self, cache: ListingCache, definitions: ToolDefinitions, audit: SqliteAudit) -> None:
+    def __init__(self, cache: ListingCache, definitions: ToolDefinitions, audit: Audit) -> None:
         self._cache = cache
         self._definitions = definitions
         self._audit = audit

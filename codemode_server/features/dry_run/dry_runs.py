@@ -28,7 +28,7 @@ from codemode_server.support.off_loop import run_large
 from codemode_server.support.untrusted_files import Entry, walk
 
 if TYPE_CHECKING:
-    from codemode_server.storage.sqlite_journal import SqliteJournal
+    from codemode_server.storage.journal import Journal
 
 _MAX_ENTRIES = 50_000
 _PIECE_BYTES = 2**20
@@ -38,7 +38,7 @@ _ROOM_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class DryRuns(ExecutionLayer):
-    journal: SqliteJournal
+    journal: Journal
     workspaces: Callable[[Principal], Workspace]
 
     def is_for(self, execution: Execution) -> bool:

@@ -31,7 +31,7 @@ from codemode_server.features.pages.site import Site
 from codemode_server.features.pages.waterfall import waterfall
 from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools, arguments_of
-from codemode_server.storage.sqlite_history import MAX_COUNTED_ROWS
+from codemode_server.storage.history import MAX_COUNTED_CALLS
 from codemode_server.support.tokens import estimate_tokens
 
 UNFINISHED = frozenset({ExecutionStatus.QUEUED, ExecutionStatus.RUNNING, ExecutionStatus.WAITING})
@@ -229,7 +229,7 @@ class RecordPages:
             call=call,
             arguments=arguments,
             decisions=decisions,
-            counted_rows=MAX_COUNTED_ROWS,
+            counted_rows=MAX_COUNTED_CALLS,
             **await anyio.to_thread.run_sync(read),
         )
 

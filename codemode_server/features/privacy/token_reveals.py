@@ -10,9 +10,9 @@ from codemode_server.domain.privacy_tokens import TOKEN, KnownToken
 from codemode_server.features.privacy.settings import PrivacySettings
 from codemode_server.features.privacy.token_store import TokenStore
 from codemode_server.startup.stores import state_folder
+from codemode_server.storage.audit import Audit
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.server_texts import TokenCipher
-from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.support.text import one_line
 
 _MAX_LOOKED_UP = 1_000
@@ -32,7 +32,7 @@ class TokenReveals:
     def __init__(self, loaded: LoadedSettings, thread: DatabaseThread) -> None:
         self._principal = local_principal(loaded.settings)
         self._tokens = stored_tokens(loaded, thread)
-        self._audit = SqliteAudit(thread)
+        self._audit = Audit(thread)
 
     async def known_in(self, text: str) -> list[str]:
         """The tokens in a text that stand for something, in order."""

@@ -28,7 +28,7 @@ from codemode_server.features.resume.resumed_calls import ResumedCalls
 from codemode_server.support.off_loop import run_large
 
 if TYPE_CHECKING:
-    from codemode_server.storage.sqlite_journal import SqliteJournal
+    from codemode_server.storage.journal import Journal
 
 
 _TRIES, _PAUSE_SECONDS = 6, 0.5
@@ -59,7 +59,7 @@ class TakenOver(Protocol):
 @dataclass(frozen=True, slots=True)
 class Reruns:
     executions: ExecutionService
-    journal: SqliteJournal
+    journal: Journal
     effect_of: Callable[[str, str], Effect]
     """The effect of a tool, by the raw names of server and tool."""
     config: LiveConfig

@@ -22,8 +22,8 @@ from codemode_server.features.skills.library import ProjectSkills
 from codemode_server.features.skills.rules import facts_of, unreviewed_imports
 from codemode_server.features.skills.store import SavedSkill, SkillStore, written_time
 from codemode_server.startup.stores import state_folder
+from codemode_server.storage.audit import Audit
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.support.text import escaped, first_lines, legible, one_line
 
 _MAX_LINE_CHARACTERS = 500
@@ -133,7 +133,7 @@ def _record_review(loaded: LoadedSettings, store: SkillStore, found: Found, kind
     reason = f"{found.title}, saved by execution {_line(skill.execution_id)}, SHA-256 {skill.digest[:16]}"
     more = {"server": "skills", "tool": skill.name, "reason": reason, "status": status}
     with closing(thread):
-        SqliteAudit(thread).append(AuditEvent.by_person(kind, store.principal, **more))
+        Audit(thread).append(AuditEvent.by_person(kind, store.principal, **more))
 
 
 def _page(loaded: LoadedSettings, store: SkillStore) -> str:

@@ -1,0 +1,344 @@
+"""The audit: what the journal's executions and calls show, and the events beside them, whose rows are a hash chain.
+
+Each process writes a chain of its own: a row holds the digest of the chain's row before it and its own, so no writer
+waits for another. The row of an execution's end also holds a digest over the execution and its calls. So rows that were
+changed, inserted, moved or deleted show, but for the newest ones of a chain, whole chains, and what retention may have
+deleted: oldest rows. Somebody who can write the database can also compute all digests anew. To notice that, copy the
+newest digest elsewhere from time to time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from functools import partial
+from operator import attrgetter
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import Connection, bindparam, func, insert, select
+
+from codemode_server.calls.audit import AuditEvent, AuditEventKind, AuditRow
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.errors import AuditUnavailable, JournalUnavailable
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.storage.database import AnyRow, Database
+from codemode_server.storage.database_thread import DatabaseThread, Step, T
+from codemode_server.storage.tables import calls, events, executions
+
+_ROW_BYTES = 250
+"""About the size of the fixed-size fields and index entries of a row."""
+_VERIFIED_AT_ONCE = 1_000
+_MOST = 2**31 - 1
+
+_EVENT = tuple(
+    events.c[it]
+    for it in (
+        *("kind", "principal", "session_id", "execution_id", "at", "seq", "server", "tool"),
+        *("decision", "reason", "status", "payload"),
+    )
+)
+_EXECUTION = tuple(
+    executions.c[it]
+    for it in (
+        *("execution_id", "principal", "session_id", "level", "status", "started_at", "ended_at", "milliseconds"),
+        *("is_dry_run", "applies", "recorded_code", "recorded_description", "error"),
+    )
+)
+_CALL = tuple(
+    calls.c[it]
+    for it in (
+        *("execution_id", "seq", "server", "tool", "started_at", "recorded_arguments"),
+        *("ended_at", "decision", "reason", "status", "milliseconds", "recorded_result", "recorded_error"),
+    )
+)
+_BEGUN = 6
+"""So many of these columns no longer change once a call has begun."""
+
+_INSERT = insert(events)
+_HEAD = select(events.c.digest).where(events.c.chain == bindparam("of_chain")).order_by(events.c.number.desc()).limit(1)
+_ONE = select(*_EXECUTION).where(executions.c.execution_id == bindparam("of_execution"))
+_ITS_CALLS = select(*_CALL).where(calls.c.execution_id == bindparam("of_execution")).order_by(calls.c.seq)
+_VERIFIED = (
+    select(events.c.number, events.c.chain, events.c.previous, events.c.digest, *_EVENT)
+    .where(events.c.number > bindparam("after"))
+    .order_by(events.c.number)
+    .limit(_VERIFIED_AT_ONCE)
+)
+_ENDED = (
+    select(executions.c.execution_id)
+    .where(executions.c.ended_at.is_not(None), executions.c.execution_id > bindparam("after"))
+    .order_by(executions.c.execution_id)
+    .limit(_VERIFIED_AT_ONCE)
+)
+_ITS_END = (
+    select(events.c.payload)
+    .where(events.c.execution_id == bindparam("of_execution"), events.c.kind == AuditEventKind.EXECUTION_ENDED)
+    .order_by(events.c.number.desc())
+    .limit(1)
+)
+_NEWEST = select(func.count(), func.max(events.c.number)).select_from(events)
+
+
+class Audit:
+    """A failure to write stops no call, but for `record`."""
+
+    def __init__(
+        self,
+        thread: DatabaseThread,
+        on_written: Callable[[int], None] = lambda count: None,
+        *,
+        reader: Database | None = None,
+    ) -> None:
+        """`on_written` is called with the approximate size of each event. `reader` reads rows without the lock that
+        writers take, so perhaps not yet what was appended here last."""
+        self._thread = thread
+        self._reader = reader
+        self._on_written = on_written
+        self._chain = new_chain()
+
+    def append(self, event: AuditEvent) -> None:
+        """Queue the event and return at once; it is written in this order. A failure to write it is logged."""
+        self._thread.post(partial(add_event, chain=self._chain, event=event), "an event of the audit is lost")
+        self._on_written(size_of(event.reason, event.payload))
+
+    async def record(self, event: AuditEvent) -> None:
+        """As `append`, for what must not happen unrecorded: returns once it is stored, or raises as `rows`."""
+        await self._run(partial(add_event, chain=self._chain, event=event))
+        self._on_written(size_of(event.reason, event.payload))
+
+    def add(self, connection: Connection, event: AuditEvent) -> None:
+        """Add an event in a transaction of the caller."""
+        add_event(connection, chain=self._chain, event=event)
+
+    def add_end(self, connection: Connection, execution_id: ExecutionId) -> None:
+        """Add the end of an execution, in the transaction that sets it."""
+        add_end(connection, self._chain, execution_id)
+
+    async def rows(
+        self,
+        principal: Principal,
+        *,
+        execution_id: ExecutionId | None = None,
+        since: float = 0.0,
+        limit: int = _MOST,
+    ) -> list[AuditRow]:
+        """The principal's newest rows from a time on, oldest first, of one execution or all: the beginnings and ends of
+        executions and calls, and the events. Calls are those of as many newest executions as `limit`. Raises
+        `AuditUnavailable`."""
+        return await self._run(partial(_rows, principal, execution_id, since, limit), self._reader)
+
+    async def verified(self) -> str:
+        """The first event or execution that does not fit, empty if all do. Raises as `rows` does."""
+        heads: dict[str, str] = {}
+        after, is_more = 0, True
+        while is_more:
+            rows = await self._run(partial(_events_after, after))
+            for number, chain, previous, digest, *values in rows:
+                if heads.get(chain, previous) != previous or digest_of(previous, values) != digest:
+                    return f"row {number}"
+                heads[chain], after = digest, number
+            is_more = len(rows) == _VERIFIED_AT_ONCE
+        last: str | None = ""
+        while last is not None:
+            broken, last = await self._run(partial(_first_broken, last))
+            if broken is not None:
+                return f"execution {broken}"
+        return ""
+
+    async def holds(self, digest: str) -> bool:
+        """True if an event has this digest. Raises as `rows` does."""
+        statement = select(events.c.number).where(events.c.digest == digest)
+        return await self._run(lambda connection: connection.execute(statement).first()) is not None
+
+    async def extent(self) -> tuple[int, str]:
+        """The number of events of all principals, and the newest digest. Raises as `rows` does."""
+
+        def read(connection: Connection) -> tuple[int, str]:
+            count, newest = connection.execute(_NEWEST).one()
+            digest = connection.execute(select(events.c.digest).where(events.c.number == newest)).scalar()
+            return count, digest or ""
+
+        return await self._run(read)
+
+    async def _run(self, step: Step[T], reader: Database | None = None) -> T:
+        try:
+            return await (self._thread.run(step) if reader is None else reader.read(step))
+        except JournalUnavailable as error:
+            raise AuditUnavailable(str(error)) from error
+
+
+def new_chain() -> str:
+    return uuid4().hex
+
+
+def add_event(connection: Connection, chain: str, event: AuditEvent) -> None:
+    """Add an event to the chain of a process, in a transaction of the caller."""
+    row = dict(zip((it.name for it in _EVENT), _values(event), strict=True))
+    previous = connection.execute(_HEAD, {"of_chain": chain}).scalar() or ""
+    digest, size = digest_of(previous, [*row.values()]), size_of(event.reason, event.payload)
+    connection.execute(_INSERT, row | {"chain": chain, "previous": previous, "digest": digest, "bytes": size})
+
+
+def add_end(connection: Connection, chain: str, execution_id: ExecutionId) -> None:
+    """Add the event of an execution's end, in the transaction that sets it."""
+    row = connection.execute(_ONE, {"of_execution": execution_id}).one()
+    event = AuditEvent(
+        AuditEventKind.EXECUTION_ENDED,
+        Principal(PrincipalId(row.principal)),
+        row.session_id,
+        execution_id,
+        row.ended_at,
+        status=row.status,
+        payload=_content_digest(connection, row),
+    )
+    add_event(connection, chain, event)
+
+
+def size_of(*texts: str | None) -> int:
+    """About how much a row with these texts takes, bytes."""
+    return _ROW_BYTES + sum(len(it) for it in texts if it is not None)
+
+
+def plain(text: str | None) -> str | None:
+    """A text as both databases take it: without halves of surrogate pairs, and without NUL."""
+    return None if text is None else text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def digest_of(before: str, values: Iterable[Any]) -> str:
+    """Digest of a row with these values; `before` is the digest of the row before it."""
+    # Only somebody who changes the file stores bytes.
+    canonical = json.dumps(
+        [*values], ensure_ascii=True, separators=(",", ":"), default=lambda it: {"bytes": bytes(it).hex()}
+    )
+    return hashlib.sha256((before + canonical).encode()).hexdigest()
+
+
+def _values(event: AuditEvent) -> tuple[Any, ...]:
+    """In the order of the columns, with the types that the database returns, so that the digest can be verified."""
+    return (
+        *(event.kind.value, event.principal.principal_id, event.session_id, event.execution_id, float(event.at)),
+        *(
+            event.seq,
+            *map(plain, (event.server, event.tool, event.decision, event.reason, event.status, event.payload)),
+        ),
+    )
+
+
+def _content_digest(connection: Connection, execution: AnyRow) -> str:
+    digest = digest_of("", execution)
+    for call in connection.execute(_ITS_CALLS, {"of_execution": execution.execution_id}):
+        # The answer of a call may come after the end; its beginning no longer changes.
+        is_settled = call.ended_at is not None and call.ended_at <= execution.ended_at
+        digest = digest_of(digest, call if is_settled else call[:_BEGUN])
+    return digest
+
+
+def _events_after(number: int, connection: Connection) -> list[AnyRow]:
+    return [*connection.execute(_VERIFIED, {"after": number})]
+
+
+def _first_broken(after: str, connection: Connection) -> tuple[str | None, str | None]:
+    """The first execution after this one that does not fit the event of its end; and the last one of these, None if
+    there are no more."""
+    names = connection.execute(_ENDED, {"after": after}).scalars().all()
+    for name in names:
+        of = {"of_execution": name}
+        if connection.execute(_ITS_END, of).scalar() != _content_digest(connection, connection.execute(_ONE, of).one()):
+            return name, None
+    return None, names[-1] if names else None
+
+
+def _rows(
+    principal: Principal, execution_id: ExecutionId | None, since: float, limit: int, connection: Connection
+) -> list[AuditRow]:
+    own_events = select(events.c.number, events.c.digest, *_EVENT).where(
+        events.c.principal == principal.principal_id, events.c.at >= since
+    )
+    own = select(*_EXECUTION).where(
+        executions.c.principal == principal.principal_id,
+        func.coalesce(executions.c.ended_at, _MOST * 1e6) >= since,
+    )
+    if execution_id is not None:
+        own_events = own_events.where(events.c.execution_id == execution_id)
+        own = own.where(executions.c.execution_id == execution_id)
+    rows = [_event_row(it) for it in connection.execute(own_events.order_by(events.c.number.desc()).limit(limit))]
+    newest = connection.execute(own.order_by(executions.c.started_at.desc()).limit(limit)).all()
+    sessions = {it.execution_id: it.session_id for it in newest}
+    ends = {(it.event.execution_id, it.event.at): it for it in rows if it.event.kind is AuditEventKind.EXECUTION_ENDED}
+    for execution in newest:
+        rows.append(_started(execution))
+        if execution.ended_at is None:
+            continue
+        # What the event of its end does not say.
+        event = _ended(execution)
+        if (its := ends.get((execution.execution_id, execution.ended_at))) is not None:
+            rows[rows.index(its)] = AuditRow(event, its.number, its.digest)
+    names = own.with_only_columns(executions.c.execution_id).order_by(executions.c.started_at.desc()).limit(limit)
+    theirs = select(*_CALL).where(
+        calls.c.execution_id.in_(names.scalar_subquery()),
+        func.coalesce(calls.c.ended_at, calls.c.started_at) >= since,
+    )
+    for call in connection.execute(theirs.order_by(calls.c.started_at.desc()).limit(limit)):
+        if (session := sessions.get(call.execution_id)) is not None:
+            rows += _call_rows(principal, session, call)
+    rows = sorted((it for it in rows if it.event.at >= since), key=attrgetter("event.at", "order"))
+    return rows[-limit:]
+
+
+def _event_row(row: AnyRow) -> AuditRow:
+    number, digest, kind, owner, session_id, execution_id, *others = row
+    event = AuditEvent(
+        AuditEventKind(kind), Principal(PrincipalId(owner)), session_id, ExecutionId(execution_id), *others
+    )
+    return AuditRow(event, number, digest)
+
+
+def _started(row: AnyRow) -> AuditRow:
+    return AuditRow(
+        AuditEvent(
+            AuditEventKind.EXECUTION_STARTED,
+            Principal(PrincipalId(row.principal)),
+            row.session_id,
+            ExecutionId(row.execution_id),
+            row.started_at,
+            reason=row.recorded_description,
+            payload=row.recorded_code,
+            level=row.level,
+        )
+    )
+
+
+def _ended(row: AnyRow) -> AuditEvent:
+    return AuditEvent(
+        AuditEventKind.EXECUTION_ENDED,
+        Principal(PrincipalId(row.principal)),
+        row.session_id,
+        ExecutionId(row.execution_id),
+        row.ended_at,
+        status=ExecutionStatus(row.status),
+        milliseconds=row.milliseconds,
+        error=row.error,
+    )
+
+
+def _call_rows(principal: Principal, session_id: str, row: AnyRow) -> list[AuditRow]:
+    about = principal, session_id, ExecutionId(row.execution_id)
+    which = {"seq": row.seq, "server": row.server, "tool": row.tool, "decision": row.decision, "reason": row.reason}
+    decided = AuditEvent(AuditEventKind.CALL_DECIDED, *about, row.started_at, payload=row.recorded_arguments, **which)
+    if row.ended_at is None:
+        return [AuditRow(decided)]
+    ended = AuditEvent(
+        AuditEventKind.CALL_ENDED,
+        *about,
+        row.ended_at,
+        status=CallStatus(row.status),
+        milliseconds=row.milliseconds,
+        payload=row.recorded_result,
+        error=row.recorded_error,
+        **which,
+    )
+    return [AuditRow(decided), AuditRow(ended)]

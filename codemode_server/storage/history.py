@@ -1,0 +1,177 @@
+"""Searches the recorded executions, newest first, without decrypting anything.
+
+There is an index by principal and time, which every search follows from the newest execution on. A search stops when
+its page is full, and at the latest after `MAX_EXAMINED` executions, so that a rare text can't make it read everything;
+the page then says where to go on. It reads beside the thread that writes, so no product waits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, func, select
+
+from codemode_server.calls.audit import AuditEventKind
+from codemode_server.domain.calls import RetryReason
+from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
+from codemode_server.domain.history import (
+    ApprovalWait,
+    CallRetry,
+    DecisionCount,
+    ExecutionSummary,
+    HistoryPage,
+    HistoryQuery,
+)
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.storage.database import AnyRow, Database
+from codemode_server.storage.tables import calls, events, executions
+
+MAX_EXAMINED = 20_000
+MAX_COUNTED_CALLS = 50_000
+"""Newest calls of which decisions are counted."""
+_MAX_TOOLS = 4
+_MAX_COUNTS = 200
+_MOST = 2**31 - 1
+
+_OWN = executions.c.principal == bindparam("of_principal")
+_NEWEST_FIRST = executions.c.started_at.desc()
+FLOOR = (
+    select(executions.c.started_at)
+    .where(_OWN, executions.c.started_at < bindparam("before"))
+    .order_by(_NEWEST_FIRST)
+    .limit(1)
+    .offset(MAX_EXAMINED)
+)
+_NAMES = (
+    select(executions.c.execution_id)
+    .where(_OWN, executions.c.started_at >= bindparam("since"))
+    .order_by(_NEWEST_FIRST)
+    .limit(bindparam("most", type_=Integer))
+)
+_MOMENTS = (AuditEventKind.APPROVAL_REQUESTED, AuditEventKind.APPROVAL_SETTLED, AuditEventKind.CALL_RETRIED)
+_WAITS_AND_RETRIES = (
+    select(events.c.kind, events.c.seq, events.c.at, events.c.reason)
+    .where(
+        events.c.principal == bindparam("of_principal"),
+        events.c.execution_id == bindparam("of_execution"),
+        events.c.kind.in_(_MOMENTS),
+    )
+    .order_by(events.c.number)
+)
+_COUNTED = (
+    select(calls.c.decision, calls.c.reason)
+    .join(executions, executions.c.execution_id == calls.c.execution_id)
+    .where(_OWN)
+    .order_by(_NEWEST_FIRST)
+    .limit(MAX_COUNTED_CALLS)
+    .subquery()
+)
+_DECISIONS = (
+    select(_COUNTED.c.decision, _COUNTED.c.reason, func.count().label("calls"))
+    .group_by(_COUNTED.c.decision, _COUNTED.c.reason)
+    .order_by(func.count().desc())
+    .limit(_MAX_COUNTS)
+)
+_SOME_CALLS = (
+    select(calls.c.server, calls.c.tool).where(calls.c.execution_id == bindparam("of_execution")).limit(100).subquery()
+)
+_TOOLS = select(_SOME_CALLS.c.server, _SOME_CALLS.c.tool).distinct().limit(_MAX_TOOLS)
+
+
+class History:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def search(self, principal: Principal, query: HistoryQuery) -> HistoryPage:
+        """The newest executions of the principal that fit. Raises `JournalUnavailable` as all methods do."""
+        return await self._database.read(lambda connection: _search(connection, principal, query))
+
+    async def names(self, principal: Principal, since: float, limit: int | None) -> list[ExecutionId]:
+        """The executions that started since then, newest first."""
+        of = {"of_principal": principal.principal_id, "since": since, "most": _MOST if limit is None else limit}
+        names = await self._database.read(lambda connection: connection.execute(_NAMES, of).scalars().all())
+        return [*map(ExecutionId, names)]
+
+    async def waits_and_retries(
+        self, principal: Principal, execution_id: ExecutionId
+    ) -> tuple[dict[int, ApprovalWait], dict[int, list[CallRetry]]]:
+        """How long calls of an execution waited for a person, and when and why they were tried again, by their
+        numbers."""
+        of = {"of_principal": principal.principal_id, "of_execution": execution_id}
+        rows = await self._database.read(lambda connection: connection.execute(_WAITS_AND_RETRIES, of).all())
+        waits: dict[int, ApprovalWait] = {}
+        retries: dict[int, list[CallRetry]] = {}
+        for kind, seq, at, reason in rows:
+            if kind == AuditEventKind.CALL_RETRIED:
+                retries.setdefault(seq, []).append(CallRetry(at, RetryReason(reason)))
+                continue
+            asked_at = waits[seq].asked_at if seq in waits else at
+            is_settled = kind == AuditEventKind.APPROVAL_SETTLED
+            waits[seq] = ApprovalWait(asked_at, at if is_settled else None, (reason or "") if is_settled else "")
+        return waits, retries
+
+    async def decisions(self, principal: Principal) -> list[DecisionCount]:
+        """How often the rules decided what about the newest calls, most frequent first."""
+        of = {"of_principal": principal.principal_id}
+        rows = await self._database.read(lambda connection: connection.execute(_DECISIONS, of).all())
+        return [DecisionCount(*row) for row in rows]
+
+
+def statement(query: HistoryQuery) -> Select[Any]:
+    """The search, with the parameters `of_principal`, `before`, `since` and `most`."""
+    found = select(executions).where(
+        _OWN, executions.c.started_at < bindparam("before"), executions.c.started_at >= bindparam("since")
+    )
+    of_call = [calls.c[name] == value for name in ("server", "tool") if (value := getattr(query, name))]
+    if of_call:
+        found = found.where(_has_call(*of_call))
+    if (text := query.text) != "":
+        begins = executions.c.execution_id.istartswith(text, autoescape=True)
+        own = [executions.c[it] for it in ("recorded_code", "recorded_description", "error")]
+        theirs = [
+            calls.c[it]
+            for it in ("server", "tool", "reason", "recorded_arguments", "recorded_result", "recorded_error")
+        ]
+        parts = [it.icontains(text, autoescape=True) for it in own]
+        in_calls = [it.icontains(text, autoescape=True) for it in theirs]
+        found = found.where(begins | _any(parts) | _has_call(_any(in_calls)))
+    if query.status is not None:
+        found = found.where(executions.c.status == query.status)
+    return found.order_by(_NEWEST_FIRST).limit(bindparam("most", type_=Integer))
+
+
+def _has_call(*which: ColumnElement[bool]) -> ColumnElement[bool]:
+    return select(calls.c.seq).where(calls.c.execution_id == executions.c.execution_id, *which).exists()
+
+
+def _any(parts: list[ColumnElement[bool]]) -> ColumnElement[bool]:
+    first, *others = parts
+    for part in others:
+        first = first | part
+    return first
+
+
+def _search(connection: Connection, principal: Principal, query: HistoryQuery) -> HistoryPage:
+    of = {"of_principal": principal.principal_id, "before": float("inf") if query.before is None else query.before}
+    floor = connection.execute(FLOOR, of).scalar() or 0.0
+    values = of | {"since": max(query.since, floor), "most": query.limit + 1}
+    newest = connection.execute(statement(query), values).all()
+    has_more = len(newest) > query.limit
+    shown = tuple(_summary(connection, row) for row in newest[: query.limit])
+    is_searched = not has_more and floor <= query.since
+    return HistoryPage(shown, None if is_searched else shown[-1].started_at if has_more else floor)
+
+
+def _summary(connection: Connection, row: AnyRow) -> ExecutionSummary:
+    tools = connection.execute(_TOOLS, {"of_execution": row.execution_id})
+    return ExecutionSummary(
+        ExecutionId(row.execution_id),
+        row.session_id,
+        IsolationLevel(row.level) if row.level else None,
+        row.started_at,
+        ExecutionStatus(row.status),
+        row.milliseconds,
+        row.calls,
+        tuple(f"{server}.{tool}" for server, tool in tools),
+    )

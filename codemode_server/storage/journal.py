@@ -1,0 +1,465 @@
+"""The journal: the durable record of executions and their calls, which the audit, resume, replay and "what did call 17
+return" read.
+
+A call is in the journal before it is sent, one that only reads before it is answered: a record that fails stops the
+call. Everything else that follows a call (tracing, learning, usage) subscribes to `calls.events` and can stop nothing.
+The outcome of a call that never ended is unknown: the product was killed before the answer.
+
+Beside complete values, which are encrypted and removed after `state.journal_hours`, a row has what `state.payloads`
+allows, which stays for `state.record_days`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal, cast
+
+import anyio
+from sqlalchemy import Connection, Integer, Select, bindparam, func, insert, select, update
+
+from codemode_server.calls.audit import AuditEvent, AuditEventKind
+from codemode_server.domain.calls import (
+    Allow,
+    CallKey,
+    CallOutcome,
+    CallStatus,
+    Decision,
+    ToolCall,
+    arguments_digest,
+)
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, Repeat
+from codemode_server.domain.flows import holder_in
+from codemode_server.domain.ids import ExecutionId, JsonValue
+from codemode_server.domain.principals import Principal, Session
+from codemode_server.storage.audit import Audit, plain, size_of
+from codemode_server.storage.database import AnyRow
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.interrupted import Ownership
+from codemode_server.storage.journal_values import JournalCipher, detail_of, to_decision, to_record
+from codemode_server.storage.tables import calls, executions
+from codemode_server.storage.upserts import upsert
+from codemode_server.support.json_values import json_bytes
+from codemode_server.support.off_loop import is_large, run_large
+from codemode_server.support.private_cipher import ValueUnreadable
+
+_MAX_NAME_CHARACTERS = 1_000
+_ROW_BYTES = 300
+"""About the size of the fixed-size fields and index entries of a row."""
+_OMITTED = b"\x00"
+"""Stored in place of a value that would exceed the limit for one execution."""
+_REMOVED = "the journal has deleted its arguments and result (state.journal_hours, state.journal_mb)"
+_Received = tuple[Literal["json", "blocks"], JsonValue]
+
+_OWN = (executions.c.principal == bindparam("of_principal"), executions.c.execution_id == bindparam("of_execution"))
+_ONE_CALL = (calls.c.execution_id == bindparam("of_execution"), calls.c.seq == bindparam("of_seq"))
+_CALL = (
+    *(calls.c.seq, calls.c.server, calls.c.tool, calls.c.occurrence, calls.c.decision, calls.c.reason, calls.c.status),
+    *(calls.c.started_at, calls.c.ended_at, calls.c.milliseconds, calls.c.result_bytes, calls.c.recorded_error),
+)
+_VALUES = calls.c.arguments, calls.c.detail, calls.c.result, calls.c.error
+
+_BEGIN_EXECUTION = insert(executions)
+_APPLIED_BY = select(executions.c.execution_id).where(
+    executions.c.principal == bindparam("of_principal"), executions.c.applies == bindparam("of_execution")
+)
+_SELECT_EXECUTION = select(executions).where(*_OWN)
+_SELECT_APPLYING = select(executions).where(
+    executions.c.principal == bindparam("of_principal"), executions.c.applies == bindparam("of_execution")
+)
+_REOPEN = update(executions).where(
+    *_OWN,
+    executions.c.session_id == bindparam("of_session"),
+    executions.c.ended_at.is_not(None),
+    executions.c.status != ExecutionStatus.SUCCEEDED,
+    executions.c.seed.is_not(None),
+)
+_END_EXECUTION = (
+    update(executions)
+    .where(executions.c.execution_id == bindparam("of_execution"), executions.c.ended_at.is_(None))
+    .values(milliseconds=func.coalesce(executions.c.milliseconds, 0) + bindparam("took"))
+)
+_ASK_TO_CANCEL = update(executions).where(*_OWN, executions.c.ended_at.is_(None))
+_IS_CANCELLED = select(executions.c.cancel_asked_at).where(executions.c.execution_id == bindparam("of_execution"))
+_SEED = select(executions.c.seed).where(*_OWN, executions.c.seed.is_not(None))
+_END_CALL = update(calls).where(*_ONE_CALL, calls.c.status == CallStatus.STARTED)
+_IS_OWN = select(executions.c.execution_id).where(*_OWN).exists()
+_SELECT_CALLS: dict[bool, Select[*tuple[Any, ...]]] = {
+    with_values: select(*_CALL, *(_VALUES if with_values else ()))
+    .where(
+        calls.c.execution_id == bindparam("of_execution"),
+        calls.c.seq > bindparam("after"),
+        _IS_OWN,
+    )
+    .order_by(calls.c.seq)
+    .limit(bindparam("most", type_=Integer))
+    for with_values in (True, False)
+}
+MOST_CALLS = 2**31 - 1
+
+
+class Journal:
+    """Holds complete arguments and results, encrypted, until the retention of `state:` has passed. Every method raises
+    `JournalUnavailable` if the store can't be used, with a message that says what to do."""
+
+    def __init__(
+        self,
+        thread: DatabaseThread,
+        cipher: JournalCipher,
+        audit: Audit,
+        ownership: Ownership | None = None,
+        *,
+        execution_bytes: int = 0,
+        on_written: Callable[[int], None] = lambda count: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`audit` gets the ends of executions. `execution_bytes`: limit for the values of one execution; 0 for none.
+        `on_written` is called with the approximate size of each execution that has ended."""
+        self._thread, self._cipher, self._audit = thread, cipher, audit
+        self._ownership = ownership
+        self.execution_bytes = execution_bytes
+        self._on_written = on_written
+        self._clock = clock
+        self._bytes: dict[ExecutionId, int] = {}
+        """Size of the values of each running execution so far."""
+        self._recorded: dict[ExecutionId, int] = {}
+        """Size of the rest of its rows."""
+        self._unwritten: dict[ExecutionId, Exception] = {}
+        """Why an outcome of a running execution could not be written."""
+
+    async def begin_execution(
+        self,
+        record: ExecutionRecord,
+        *,
+        repeat: Repeat | None = None,
+        recorded_code: str | None = None,
+        recorded_description: str | None = None,
+    ) -> None:
+        """Returns once the record survives the death of the process. `repeat`: of a program that can run again;
+        `recorded_…`: what the audit shows. Raises `MetaToolError`: another execution applies the same dry run."""
+        owner = self._ownership.name() if self._ownership else None
+        execution_id = record.execution_id
+        self._bytes[execution_id] = _ROW_BYTES + len(record.code or "")
+        self._recorded[execution_id] = size_of(recorded_code, recorded_description)
+
+        def begin(connection: Connection) -> ExecutionId | None:
+            principal = record.principal.principal_id
+            if record.applies is not None:
+                of = {"of_principal": principal, "of_execution": record.applies}
+                if (other := connection.execute(_APPLIED_BY, of).scalar()) is not None:
+                    return ExecutionId(other)
+            row = {
+                "execution_id": execution_id,
+                "principal": principal,
+                "session_id": record.session.session_id,
+                "is_ephemeral": record.session.is_ephemeral,
+                "level": record.level,
+                "status": record.status,
+                "started_at": record.started_at,
+                "is_dry_run": record.is_dry_run,
+                "applies": record.applies,
+                "owner": owner,
+                "holder": holder_in(record.session) if record.level else None,
+                "recorded_code": plain(recorded_code),
+                "recorded_description": plain(recorded_description),
+                "code": self._encrypted(record.code, f"{execution_id}/code"),
+                "description": self._encrypted(record.description, f"{execution_id}/description"),
+                "seed": self._encrypted(repeat and [repeat.seed.hex()], f"{execution_id}/seed"),
+            }
+            connection.execute(_BEGIN_EXECUTION, row)
+            return None
+
+        if (other := await self._thread.run(begin)) is not None:
+            raise MetaToolError(f"the plan of {record.applies} is applied already, as {other}")
+
+    async def reopen_execution(self, record: ExecutionRecord, session: Session) -> bool:
+        """Take an execution that has ended and did not succeed, to run it again in this session; its status is
+        `running` from now on. False if there is none, if it runs, here or in another product, or if by now it is of
+        another session than in the record."""
+        owner = self._ownership.name() if self._ownership else None
+        execution_id, principal = record.execution_id, record.principal
+        of = {
+            "of_principal": principal.principal_id,
+            "of_execution": execution_id,
+            "of_session": record.session.session_id,
+        }
+        new = {
+            "status": ExecutionStatus.RUNNING,
+            "ended_at": None,
+            "error": None,
+            "owner": owner,
+            "holder": holder_in(session),
+            "session_id": session.session_id,
+            "is_ephemeral": session.is_ephemeral,
+            "cancel_asked_at": None,
+        }
+        event = AuditEvent(AuditEventKind.EXECUTION_RESUMED, principal, session.session_id, execution_id, self._clock())
+
+        def reopen(connection: Connection) -> tuple[int, int] | None:
+            if not connection.execute(_REOPEN, of | new).rowcount:
+                return None
+            self._audit.add(connection, event)
+            row = connection.execute(_SELECT_EXECUTION, of).one()
+            return row.value_bytes or 0, row.record_bytes or 0
+
+        if (sizes := await self._thread.run(reopen)) is None:
+            return False
+        self._bytes[execution_id], self._recorded[execution_id] = sizes
+        return True
+
+    async def end_execution(
+        self,
+        execution_id: ExecutionId,
+        status: ExecutionStatus,
+        *,
+        error: str | None,
+        calls: int,
+        milliseconds: float,
+    ) -> None:
+        """Set a final status, or `waiting`; it ends once, until it is reopened. `error` is what the audit shows."""
+        recorded = self._recorded.pop(execution_id, 0) + size_of(error)
+        size = self._bytes.pop(execution_id, None)
+        of = {"of_execution": execution_id, "took": milliseconds}
+        new = {
+            "ended_at": self._clock(),
+            "holder": None,
+            "status": status,
+            "error": plain(error),
+            "calls": calls,
+            "value_bytes": size,
+            "record_bytes": recorded,
+        }
+
+        def end(connection: Connection) -> None:
+            self._raise_unwritten(execution_id)
+            if connection.execute(_END_EXECUTION, of | new).rowcount:
+                self._audit.add_end(connection, execution_id)
+
+        try:
+            await self._thread.run(end)
+        finally:
+            self._unwritten.pop(execution_id, None)
+        self._on_written((size or 0) + recorded)
+
+    async def begin_call(
+        self, call: ToolCall, decision: Decision, *, is_read_only: bool, recorded_arguments: str | None = None
+    ) -> None:
+        """Returns once the call survives the death of the process, and, if it is sent and not `is_read_only`, that of
+        the machine. A caller that is cancelled meanwhile has recorded it; to begin it once more changes nothing."""
+        await (await self.submit_call(call, decision, is_read_only=is_read_only, recorded_arguments=recorded_arguments))
+
+    async def submit_call(
+        self, call: ToolCall, decision: Decision, *, is_read_only: bool, recorded_arguments: str | None = None
+    ) -> Awaitable[None]:
+        """As `begin_call`, for a caller that does something else until the call is recorded."""
+        started_at = self._clock()
+        place = f"{call.execution_id}/{call.seq}"
+        arguments = await self._prepared(call.execution_id, call.arguments, f"{place}/arguments")
+        row = {
+            "execution_id": call.execution_id,
+            "seq": call.seq,
+            "server": _short(call.server),
+            "tool": _short(call.tool),
+            "occurrence": call.key.occurrence,
+            "started_at": started_at,
+            "status": CallStatus.STARTED,
+            "recorded_arguments": plain(recorded_arguments),
+        }
+        self._note_recorded(call.execution_id, recorded_arguments)
+
+        def begin(connection: Connection) -> None:
+            self._raise_unwritten(call.execution_id)
+            values = {"arguments": arguments(), **self._decision_values(decision, place)}
+            connection.execute(upsert(connection, calls), row | values)
+
+        # A call that only reads can be repeated after a power cut, so its record need not survive that.
+        return self._thread.submit(begin, is_durable=not is_read_only and isinstance(decision, Allow))
+
+    async def end_call(
+        self,
+        execution_id: ExecutionId,
+        seq: int,
+        outcome: CallOutcome,
+        decision: Decision | None = None,
+        *,
+        recorded_result: str | None = None,
+        recorded_error: str | None = None,
+    ) -> None:
+        """Record how a call ended, also one that was refused and begun just for that, and its `decision` if it is
+        another one than that with which it began. Returns once it is queued; if it can't be written, the next
+        `begin_call` or `end_execution` of the execution raises `JournalUnavailable`."""
+        place = f"{execution_id}/{seq}"
+        has_result = outcome.status is CallStatus.SUCCEEDED or outcome.result is not None
+        received = [outcome.encoding, outcome.result]
+        result = await self._prepared(execution_id, received, f"{place}/result") if has_result else _nothing
+        of = {"of_execution": execution_id, "of_seq": seq}
+        new = {
+            "status": outcome.status,
+            "milliseconds": outcome.milliseconds,
+            "result_bytes": outcome.result_bytes,
+            "ended_at": self._clock(),  # the program gets the answer now, not before a large result was encrypted
+            "recorded_result": plain(recorded_result),
+            "recorded_error": plain(recorded_error),
+        }
+        self._note_recorded(execution_id, recorded_result, recorded_error)
+
+        def end(connection: Connection) -> None:
+            values = {"result": result(), "error": self._encrypted(outcome.error, f"{place}/error")}
+            if decision is not None:
+                values |= self._decision_values(decision, place)
+            connection.execute(_END_CALL, of | new | values)
+
+        def keep_error(error: Exception) -> None:
+            self._unwritten.setdefault(execution_id, error)
+
+        self._thread.post(end, on_error=keep_error, is_held=False)
+
+    async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
+        """Without its program once the journal has removed that."""
+        return await self._execution(_SELECT_EXECUTION, principal, execution_id)
+
+    async def applied_by(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
+        """The execution of this principal that applies a dry run; None if there is none (any more)."""
+        return await self._execution(_SELECT_APPLYING, principal, execution_id)
+
+    async def _execution(
+        self, statement: Any, principal: Principal, execution_id: ExecutionId
+    ) -> ExecutionRecord | None:
+        of = {"of_principal": principal.principal_id, "of_execution": execution_id}
+        row = await self._thread.run(lambda connection: connection.execute(statement, of).one_or_none())
+        return None if row is None else await run_large(to_record, row, self._text)
+
+    async def calls(
+        self,
+        principal: Principal,
+        execution_id: ExecutionId,
+        *,
+        after: int = 0,
+        limit: int = MOST_CALLS,
+        with_values: bool = True,
+    ) -> list[CallRecord]:
+        """The calls of an execution of this principal in the order of their numbers, from the one after `after` on;
+        without their values if they are only listed."""
+        of: dict[str, object] = {"of_principal": principal.principal_id, "of_execution": execution_id}
+        of |= {"after": after, "most": limit}
+        statement = _SELECT_CALLS[with_values]
+        rows = await self._thread.run(lambda connection: connection.execute(statement, of).all())
+        return await run_large(self._call_records, execution_id, rows)
+
+    async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
+        """The seed with which a program of this principal began; None if it can't run again or that can't be read."""
+        of = {"of_principal": principal.principal_id, "of_execution": execution_id}
+        sealed = await self._thread.run(lambda connection: connection.execute(_SEED, of).scalar())
+        try:
+            seed, *_ = self._decrypted(sealed, f"{execution_id}/seed") or ("",)
+        except ValueUnreadable:
+            return None
+        return Repeat(bytes.fromhex(seed)) if seed else None
+
+    async def ask_to_cancel(self, principal: Principal, execution_id: ExecutionId) -> bool:
+        """Ask the product that runs an execution of this principal to cancel it; false if none runs (any more)."""
+        values = {
+            "of_principal": principal.principal_id,
+            "of_execution": execution_id,
+            "cancel_asked_at": self._clock(),
+        }
+        return bool(await self._thread.run(lambda connection: connection.execute(_ASK_TO_CANCEL, values).rowcount))
+
+    async def is_to_be_cancelled(self, execution_id: ExecutionId) -> bool:
+        of = {"of_execution": execution_id}
+        return await self._thread.run(lambda connection: connection.execute(_IS_CANCELLED, of).scalar()) is not None
+
+    def _raise_unwritten(self, execution_id: ExecutionId) -> None:
+        if error := self._unwritten.get(execution_id):
+            raise error
+
+    def _note_recorded(self, execution_id: ExecutionId, *texts: str | None) -> None:
+        if execution_id in self._recorded:  # otherwise the execution has ended already
+            self._recorded[execution_id] += size_of(*texts)
+
+    async def _prepared(self, execution_id: ExecutionId, value: JsonValue, place: str) -> Callable[[], bytes]:
+        """A function that returns the encrypted value. A small value is encrypted in the journal's thread, a large one
+        before, so that other calls do not wait for it; that is shielded, since the outcome has to be recorded."""
+        if not is_large(value):
+            return lambda: self._bounded(execution_id, _json(value), place)
+        with anyio.CancelScope(shield=True):
+            data = await run_large(lambda: self._bounded(execution_id, _json(value), place))
+        return lambda: data
+
+    def _bounded(self, execution_id: ExecutionId, data: bytes, place: str) -> bytes:
+        size = self._bytes.get(execution_id, 0) + _ROW_BYTES
+        if self.execution_bytes and size + len(data) > self.execution_bytes:
+            data = b""
+        if execution_id in self._bytes:  # otherwise the execution has ended already
+            self._bytes[execution_id] = size + len(data)
+        return self._cipher.encrypt(data, place) if data else _OMITTED
+
+    def _encrypted(self, value: JsonValue, place: str) -> bytes | None:
+        return None if value is None else self._cipher.encrypt(_json(value), place)
+
+    def _decision_values(self, decision: Decision, place: str) -> dict[str, Any]:
+        detail = detail_of(decision)
+        sealed = None if detail is None else self._encrypted(detail, f"{place}/detail")
+        return {"decision": decision.kind, "reason": _short(decision.reason), "detail": sealed}
+
+    def _decrypted(self, data: bytes | None, place: str) -> Any:
+        if data is None:
+            return None
+        if data == _OMITTED:
+            raise ValueUnreadable("it was more than the journal holds of one execution; state.journal_mb is the bound")
+        return json.loads(self._cipher.decrypt(data, place))
+
+    def _call_records(self, execution_id: ExecutionId, rows: Sequence[AnyRow]) -> list[CallRecord]:
+        return [self._call_record(execution_id, row) for row in rows]
+
+    def _call_record(self, execution_id: ExecutionId, row: AnyRow) -> CallRecord:
+        place, unreadable = f"{execution_id}/{row.seq}", None
+        has_values = len(row) > len(_CALL)
+        sealed_arguments, sealed_detail, sealed_result, sealed_error = row[len(_CALL) :] or (None,) * len(_VALUES)
+        arguments: dict[str, Any] = {}
+        received: JsonValue = None
+        known: JsonValue = None
+        try:
+            arguments = self._decrypted(sealed_arguments, f"{place}/arguments") or {}
+            known = self._decrypted(sealed_detail, f"{place}/detail")
+        except ValueUnreadable as problem:
+            unreadable = f"arguments and result can't be read: {problem}"
+        if has_values and sealed_arguments is None:
+            unreadable = _REMOVED
+        try:
+            received = self._decrypted(sealed_result, f"{place}/result")
+        except ValueUnreadable as problem:
+            unreadable = unreadable or f"the result can't be read: {problem}"
+        outcome = None
+        if row.status != CallStatus.STARTED:
+            message = self._text(sealed_error, f"{place}/error") if sealed_error else row.recorded_error
+            encoding, result = cast("_Received", tuple(received) if received else ("json", None))
+            outcome = CallOutcome(
+                CallStatus(row.status), row.milliseconds, row.result_bytes or 0, result, message, encoding=encoding
+            )
+        key = CallKey(row.server, row.tool, arguments_digest(arguments), row.occurrence)
+        call = ToolCall(execution_id, row.seq, row.server, row.tool, arguments, key)
+        decision = to_decision(row.decision, row.reason, known)
+        return CallRecord(call, decision, row.started_at, outcome, unreadable, row.ended_at)
+
+    def _text(self, data: bytes | None, place: str) -> str | None:
+        try:
+            text: str | None = self._decrypted(data, place)
+        except ValueUnreadable as problem:
+            return f"({problem})"
+        return text
+
+
+def _nothing() -> None:
+    return None
+
+
+def _json(value: JsonValue) -> bytes:
+    return json_bytes(value, "surrogatepass")
+
+
+def _short(text: str) -> str:
+    text = plain(text) or ""
+    return text if len(text) <= _MAX_NAME_CHARACTERS else f"{text[: _MAX_NAME_CHARACTERS - 1]}…"

@@ -166,8 +166,9 @@ class Approval(Layer):
 
 
 class Begin(Layer):
-    """Records a call once: before it is sent, so one that can't be recorded is not sent. One that only reads is sent
-    while it is being recorded, and its answer waits for that: if a kill comes first, nothing has had it."""
+    """Records a call before it is sent, so one that can't be recorded is not sent. One that only reads is sent while it
+    is being recorded, and its answer waits for that: if a kill comes first, nothing has had it. Recorded once, unless
+    what only read is decided again as what writes."""
 
     def __init__(self, journal: SqliteJournal, events: CallEvents, config: LiveConfig, texts: ServerTexts) -> None:
         self._journal = journal
@@ -176,18 +177,21 @@ class Begin(Layer):
         self._texts = texts
 
     async def around(self, call: Call, proceed: Next) -> Reply:
+        is_read_only = call.target.effect is Effect.READS
         if call.recorded_as is None:
             call.progress = self._progress(call)
             self._events.publish(CallSending(call.calls, call.record, call.target, call.progress))
             call.recorded_as = call.decision  # also if the program ends meanwhile: the journal does what it was asked
-            is_read_only = call.target.effect is Effect.READS
-            recorded = await self._journal.submit_call(call.record, call.decision, is_read_only=is_read_only)
-            if is_read_only:
-                try:
-                    return await proceed(call)
-                finally:
-                    await recorded
-            await recorded
+        elif is_read_only or not call.is_recorded_as_read:
+            return await proceed(call)
+        call.is_recorded_as_read = is_read_only
+        recorded = await self._journal.submit_call(call.record, call.decision, is_read_only=is_read_only)
+        if is_read_only:
+            try:
+                return await proceed(call)
+            finally:
+                await recorded
+        await recorded
         return await proceed(call)
 
     def _progress(self, call: Call) -> CallProgress:

@@ -179,7 +179,7 @@ class SqliteJournal:
 
     async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
         """Returns once the call survives the death of the process, and, if it is sent and not `is_read_only`, that of
-        the machine. A caller that is cancelled meanwhile has recorded it; to begin it once more changes nothing."""
+        the machine. A caller that is cancelled meanwhile has recorded it; to begin it once more begins it now."""
         await (await self.submit_call(call, decision, is_read_only=is_read_only))
 
     async def submit_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> Awaitable[None]:
@@ -190,10 +190,11 @@ class SqliteJournal:
 
         def insert(connection: sqlite3.Connection) -> None:
             self._raise_unwritten(call.execution_id)
+            # A transaction that changes nothing would not be written to disk, so one that is begun again has its time.
             connection.execute(
                 "INSERT INTO journal_calls (execution_id, seq, server, tool, occurrence, arguments, decision, reason,"
                 " detail, started_at, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT DO NOTHING",
+                " ON CONFLICT DO UPDATE SET started_at = excluded.started_at",
                 (
                     call.execution_id,
                     call.seq,
@@ -219,7 +220,7 @@ class SqliteJournal:
         place = f"{execution_id}/{seq}"
         has_result = outcome.status is CallStatus.SUCCEEDED or outcome.result is not None
         received = [outcome.encoding, outcome.result]
-        result = await self._prepared(execution_id, received, f"{place}/result") if has_result else _nothing
+        result = await self._prepared(execution_id, received, f"{place}/result") if has_result else lambda: None
         ended_at = self._clock()  # the program gets the answer now, not before a large result was encrypted
 
         def update(connection: sqlite3.Connection) -> None:
@@ -385,10 +386,6 @@ class SqliteJournal:
         except ValueUnreadable as problem:
             return f"({problem})"
         return text
-
-
-def _nothing() -> None:
-    return None
 
 
 def _json(value: JsonValue) -> bytes:

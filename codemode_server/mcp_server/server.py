@@ -95,6 +95,8 @@ class McpServer(Server[Any]):
         self._features: frozenset[Feature] = frozenset()
         self.connected, self._is_ready, self._is_settled = anyio.Event(), anyio.Event(), anyio.Event()
         """`connected`: a host has had its first answer. Settled is ready or failed."""
+        self.is_draining = False
+        """True if it takes no programs any more."""
         self._product: Product | None = None
         self._failure = ""
         """Why there are no tools."""
@@ -110,6 +112,8 @@ class McpServer(Server[Any]):
     def set_ready(self, product: Product) -> None:
         """Serve this product from now on."""
         self._product = product
+        if self.is_draining:
+            self.drain()
         if self.connected.is_set():
             product.connect(self._features)
         self._is_ready.set()
@@ -131,6 +135,30 @@ class McpServer(Server[Any]):
     def metrics_text(self, principal: Principal | None) -> str | None:
         """As `Product.metrics_text`."""
         return None if self._product is None else self._product.metrics_text(principal)
+
+    async def why_not_ready(self) -> str:
+        """Why it takes no programs now, in a few words that anybody may read; empty if it does."""
+        if self.is_draining:
+            return "draining"
+        if self._product is None:
+            return "the configuration can't be used" if self._failure else "starting"
+        return await self._product.why_not_ready()
+
+    def drain(self) -> None:
+        """As `ExecutionService.drain`."""
+        self.is_draining = True
+        if self._product is not None:
+            self._product.executions.drain()
+
+    @property
+    def has_live(self) -> bool:
+        """True if any program is not settled."""
+        return self._product is not None and self._product.executions.has_live
+
+    def cancel_all(self) -> None:
+        """As `ExecutionService.cancel_all`."""
+        if self._product is not None:
+            self._product.executions.cancel_all()
 
     async def run_streams(self, received: TextIOBase, sent: TextIOBase) -> None:
         """Serve one host over these, in place of standard input and output."""

@@ -40,6 +40,9 @@ _PIECE = 256 * 2**10
 """Bytes that are given to the stream at once."""
 _ROOM_BYTES = 16 * 2**20
 """Memory that the arguments of one program's calls may take together, where `call_bytes` is less."""
+_MAX_UNREAD_RESULTS = 4
+"""Results of `call_bytes` that may wait for the program to read them; if they are smaller, as many as are that large
+together, or 16 MiB."""
 
 
 def out_of_memory(limits: Limits) -> ProgramError:
@@ -104,6 +107,8 @@ class Channel:
         """Set when the answer that came last has been sent, or will never be; those before it were."""
         self._last_answer.set()
         self._is_sending = False
+        self._unread_bytes = 0
+        """Size of the answers that the program has not read yet."""
         self._clock = ProgramClock(math.inf, math.inf, anyio.current_time)
         self._timer = anyio.move_on_after(_BEGIN_SECONDS)
         self._tasks: TaskGroup | None = None
@@ -291,7 +296,7 @@ class Channel:
 
     def _encoded(self, request_id: int, title: str, reply: Reply | CodemodeError) -> bytes:
         """The frame of an answer; the result of a call, which has a title, is an error if it is larger than a call may
-        be."""
+        be, or too much with the results that wait to be read."""
         if not isinstance(reply, Reply):
             return frames.refusal_frame(request_id, reply.code, str(reply)[:_MAX_MESSAGE])
         try:
@@ -301,10 +306,16 @@ class Channel:
             return frames.refusal_frame(
                 request_id, ResultTooLarge.code, f"{what} is nested too deep; ask for a part of it"
             )
-        if not title or len(answer) <= self._limits.call_bytes:
+        if not title:
             return answer
-        message = f"the result of {title} is larger than {_size(self._limits.call_bytes)}; ask for less of it"
-        message += " (the user can raise limits.call_bytes)"
+        message = f"the result of {title} is "
+        if len(answer) > self._limits.call_bytes:
+            message += f"larger than {_size(self._limits.call_bytes)}; ask for less of it"
+            message += " (the user can raise limits.call_bytes)"
+        elif self._unread_bytes + len(answer) > max(_MAX_UNREAD_RESULTS * self._limits.call_bytes, _ROOM_BYTES):
+            message += f"dropped, as {self._unread_bytes:,} bytes of results wait to be read; await fewer calls at once"
+        else:
+            return answer
         return frames.refusal_frame(request_id, ResultTooLarge.code, message)
 
     def _take_output(self, output: frames.Output) -> None:
@@ -338,11 +349,13 @@ class Channel:
             self._ended = (Ending.RAISED, ProgramError(**done.error.model_dump()))
 
     async def _send(self, frame: bytes, before: anyio.Event) -> None:
+        self._unread_bytes += len(frame)
         await before.wait()
         self._is_sending = True
         for start in range(0, len(frame), _PIECE):  # the stream copies what the guest does not read yet
             await self._stream.send(frame[start : start + _PIECE])
         self._is_sending = False
+        self._unread_bytes -= len(frame)
 
     def _died(self, message: str) -> None:
         self.end(Ending.DIED, ProgramError("SandboxFailed", message))

@@ -6,6 +6,7 @@ It serves before the product is there: requests wait for `set_ready` or `set_fai
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -41,6 +42,7 @@ from codemode_server.mcp_server.opening import CAPABILITIES
 from codemode_server.mcp_server.product import Product, ToolContext
 from codemode_server.mcp_server.rendering import SCHEME
 from codemode_server.mcp_server.tools.registry import Answer, annotations_of, definitions, meta_tools
+from codemode_server.support.private_cipher import derived_key
 from codemode_server.support.text import clean, clean_line
 
 logger = logging.getLogger(__name__)
@@ -67,8 +69,9 @@ class _NotStarted(MetaToolError):
 class McpServer(Server[Any]):
     """Serves one product, whose host it tells when lists change."""
 
-    def __init__(self, given: Definitions | None = None) -> None:
-        """`given`: the answer to `tools/list`, if it is fixed already (`Opening.definitions`)."""
+    def __init__(self, given: Definitions | None = None, secret: str | None = None) -> None:
+        """`given`: the answer to `tools/list`, if it is fixed already (`Opening.definitions`). `secret`: `state.key`;
+        without it, the keys of sessions and of states of requests end with the process."""
         self._subscriptions = InMemorySubscriptionBus()
         super().__init__(
             "codemode-server",
@@ -86,9 +89,10 @@ class McpServer(Server[Any]):
         self.add_request_handler("prompts/get", types.GetPromptRequestParams, self._get_prompt)
         self.add_request_handler("resources/read", types.ReadResourceRequestParams, self._read_resource)
         self.middleware.insert(0, continue_host_trace)
-        self.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=self.name))
+        self.request_states = RequestStateSecurity(keys=[_key(secret, "request states")])
+        self.middleware.append(RequestStateBoundary(self.request_states, default_audience=self.name))
         self.middleware.append(self._take_request)
-        self._callers = Callers()
+        self._callers = Callers(_key(secret, "sessions"))
         self._offered = OfferedTools(given)
         self._listeners: dict[str, ServerSession] = {}
         """The sessions that have asked for a list, each with its way to the host; the latest last."""
@@ -322,6 +326,10 @@ class McpServer(Server[Any]):
         async with anyio.create_task_group() as tasks:
             for session in list(self._listeners.values()):
                 tasks.start_soon(_send, session, changed)
+
+
+def _key(secret: str | None, purpose: str) -> bytes:
+    return secrets.token_bytes(32) if secret is None else derived_key(secret, purpose)
 
 
 @asynccontextmanager

@@ -86,6 +86,12 @@ class _Start:
                 self._configuration = error
         return self._configuration
 
+    @property
+    def secret(self) -> str | None:
+        """What servers over HTTP may share; over stdio a host has one server."""
+        loaded = self._configuration
+        return None if loaded is None or isinstance(loaded, SettingsError) else loaded.settings.state.key
+
     def lists(self) -> FirstLists | None:
         from codemode_server.startup import first_lists
 
@@ -120,7 +126,7 @@ class _Service:
         """Path of the log, for messages; empty until the log is started."""
         self._opening = opening
         self._http: HttpService | None = None
-        self._front = McpServer(opening.definitions if opening is not None else None)
+        self._front = McpServer(opening.definitions if opening is not None else None, start.secret)
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:

@@ -41,7 +41,7 @@ class Stores:
         self.thread = DatabaseThread(folder)
         self.ownership = Ownership(folder)
         self.upkeep = Upkeep(folder, self.ownership, *_retention(settings), deletions=provided("delete_old_rows"))
-        cipher = JournalCipher(folder)
+        cipher = JournalCipher(folder, settings.key)
         self.journal = SqliteJournal(
             self.thread,
             cipher,
@@ -51,7 +51,7 @@ class Stores:
         )
         self.approvals = SqliteApprovals(self.thread, cipher)
         self.sources = SqliteSources(self.database, self.thread, self.ownership)
-        self.token_cipher = TokenCipher(folder)
+        self.token_cipher = TokenCipher(folder, settings.key)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)
         texts = ServerTexts(self.token_cipher, *(partial(it, config) for it in provided("is_protected")))

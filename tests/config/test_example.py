@@ -38,7 +38,8 @@ def test_everything_that_stands_in_comments_loads_too_and_shows_the_defaults(fol
         env=dict.fromkeys(
             ("HOME", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY", "GITHUB_TOKEN", "LINEAR_TOKEN"),
             "/home/me",
-        ),
+        )
+        | {"CODEMODE_KEY": "k" * 32},
     )
     settings, defaults = loaded.settings, Settings()
     assert list(settings.servers) == ["filesystem", "github", "linear", "time"]

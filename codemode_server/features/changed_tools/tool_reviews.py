@@ -69,7 +69,8 @@ class StoredTools:
     def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread) -> None:
         self._loaded, self._settings = loaded, loaded.settings
         self._principal = local_principal(loaded.settings)
-        texts = ServerTexts(TokenCipher(state_folder(loaded.settings)))
+        settings = loaded.settings
+        texts = ServerTexts(TokenCipher(state_folder(settings), settings.state.key))
         self._store = SqliteDefinitions(database, thread, texts)
         self._listings = partial(ListingStore, database, thread, texts)
         self._audit = SqliteAudit(thread)

@@ -1,4 +1,5 @@
-"""The kernel's own layers, in the order in which a call passes them: `Check`, `Approval`, `Begin`; then `Send`."""
+"""The kernel's own layers, in the order in which a call passes them: `Check`, `Approval`, `WriteTurn`, `Begin`; then
+`Send`."""
 
 from __future__ import annotations
 
@@ -163,6 +164,21 @@ class Approval(Layer):
         if isinstance(answer, Deny) and is_compared and ask.reason not in answer.reason:
             return replace(answer, reason=f"{answer.reason} ({ask.reason})")
         return answer
+
+
+class WriteTurn(Layer):
+    """Lets one call that may write go on to its server at a time. A turn is held for one call, and by none that waits
+    for another turn or for our question to a person."""
+
+    def __init__(self, upstreams: UpstreamPool) -> None:
+        self._upstreams = upstreams
+
+    async def around(self, call: Call, proceed: Next) -> Reply:
+        if not call.target.may_write:
+            return await proceed(call)
+        upstreams = self._upstreams.for_principal(call.calls.caller.principal)
+        async with upstreams.turn_to_write(call.target.server.raw_name):
+            return await proceed(call)
 
 
 class Begin(Layer):

@@ -68,7 +68,9 @@ async def product(folder: Path, **sections: Any) -> AsyncIterator[Resumable]:
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Resumable]:
-    async with for_all(product(tmp_path_factory.mktemp("resume"), server={"timeout": 1})) as opened:
+    async with for_all(
+        product(tmp_path_factory.mktemp("resume"), server={"timeout": 1, "concurrent_writes": True})
+    ) as opened:
         yield opened
 
 

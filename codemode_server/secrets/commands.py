@@ -2,7 +2,7 @@
 
 Nothing that it prints is in a message: its standard output is the secret, and its standard error may show a part of
 that. The command has our environment, no input and no terminal, and a group of its own; what it leaves running in that
-group is ended, so that a process that holds a pipe open delays nobody.
+group is ended, so that a process that holds a pipe open delays nobody, and all of it if the product is killed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from subprocess import DEVNULL
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.processes.child_process import kill_group, start_blocking
+from codemode_server.processes.orphan_reaper import Reaper
 
 COMMAND_S = 10.0
 MAX_OUTPUT_BYTES = 64 * 2**10
@@ -63,7 +64,8 @@ def output_of(
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no valid command"
         raise SecretUnavailable(f"the command {shown} can't be started: {reason}") from None
-    output = bytearray()
+    output, reaper = bytearray(), Reaper()
+    reaper.watch(process.pid)
     reader = threading.Thread(target=_read, args=(process, output), daemon=True, name="secret")
     reader.start()
     is_late = False
@@ -74,6 +76,7 @@ def output_of(
     finally:
         kill_group(process)  # then nothing holds the pipe open
         code = process.wait()
+        reaper.stop()
         reader.join(_DRAIN_S)
     if len(output) > MAX_OUTPUT_BYTES:
         raise SecretUnavailable(f"the command {shown} printed more than {MAX_OUTPUT_BYTES // 2**10} KiB")

@@ -18,6 +18,7 @@ import pytest
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.commands import output_of
 from tests.processes import all_gone
+from tests.waiting import until
 
 SECRET = "ghp_Z7kQ9xw41LmN0pR2"
 
@@ -96,6 +97,17 @@ class TestBounds:
         assert "did not end within 0.5 s" in await failure(run, command, seconds=0.5)
         for name in ("child", "self"):
             await all_gone(int((tmp_path / name).read_text()))
+
+    async def test_one_that_runs_when_the_product_is_killed_is_ended(self, tmp_path: Path) -> None:
+        command = "sh -c 'trap \"\" TERM; echo $$ > part; mv part pid; while :; do sleep 1; done'"
+        code = f"output_of({command!r}, env=os.environ, cwd=pathlib.Path({str(tmp_path)!r}))"
+        product = await anyio.open_process(
+            [sys.executable, "-c", f"import os, pathlib; from {output_of.__module__} import output_of; {code}"]
+        )
+        async with product:
+            await until((tmp_path / "pid").exists)
+            product.kill()
+        await all_gone(int((tmp_path / "pid").read_text()))
 
     async def test_a_grandchild_that_holds_the_pipes_delays_nothing_and_is_ended(
         self, run: Run, tmp_path: Path

@@ -58,14 +58,16 @@ def output_of(
     """Output of the command, without white space around it. Blocks; `run` can be ended meanwhile. Raises
     `SecretUnavailable`: it could not be started, failed, took too long, or printed nothing, too much or no text."""
     words = words_of(command)
-    shown = repr(words[0])
+    shown, reaper = repr(words[0]), Reaper()
+    reaper.start()  # first, so that the command is watched as soon as it runs
     try:
         process = (run or CommandRun()).start(words, env, cwd)
     except (OSError, ValueError) as error:
+        reaper.stop()
         reason = getattr(error, "strerror", None) or "it is no valid command"
         raise SecretUnavailable(f"the command {shown} can't be started: {reason}") from None
-    output, reaper = bytearray(), Reaper()
     reaper.watch(process.pid)
+    output = bytearray()
     reader = threading.Thread(target=_read, args=(process, output), daemon=True, name="secret")
     reader.start()
     is_late = False

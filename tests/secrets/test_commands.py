@@ -99,7 +99,8 @@ class TestBounds:
             await all_gone(int((tmp_path / name).read_text()))
 
     async def test_one_that_runs_when_the_product_is_killed_is_ended(self, tmp_path: Path) -> None:
-        command = "sh -c 'trap \"\" TERM; echo $$ > part; mv part pid; while :; do sleep 1; done'"
+        """It is watched a moment after it was started, so it says only then that it runs."""
+        command = "sh -c 'trap \"\" TERM; sleep 0.5; echo $$ > part; mv part pid; while :; do sleep 1; done'"
         code = f"output_of({command!r}, env=os.environ, cwd=pathlib.Path({str(tmp_path)!r}))"
         product = await anyio.open_process(
             [sys.executable, "-c", f"import os, pathlib; from {output_of.__module__} import output_of; {code}"]

@@ -47,8 +47,9 @@ class Reply:
 
 
 ArgumentForms = Sequence[tuple[tuple[str | int, ...], Mapping[str, Any]]]
-"""Texts in the arguments of a call that stand for Python values (decimals, dates): the path to each, and the other
-forms that it has, by JSON type (`number`) or by format (`date`, `date-time`, `duration`)."""
+"""Texts in the arguments of a call that stand for Python values (decimals, dates, bytes): the path to each, and the
+other forms that it has, by JSON type (`number`) or by format (`date`, `date-time`, `duration`); `base64`: it is that of
+bytes."""
 
 
 class HostApi(Protocol):

@@ -24,7 +24,7 @@ from codemode_server.domain.errors import (
     ResultTooLarge,
 )
 from codemode_server.processes.stream_readers import FrameReader, FramingError
-from codemode_server.sandbox import frames
+from codemode_server.sandbox import contract, frames
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply
 from codemode_server.sandbox.quota import Quota
@@ -43,17 +43,6 @@ _ROOM_BYTES = 16 * 2**20
 _MAX_UNREAD_RESULTS = 4
 """Results of `call_bytes` that may wait for the program to read them; if they are smaller, as many as are that large
 together, or 16 MiB."""
-
-
-def out_of_memory(limits: Limits) -> ProgramError:
-    message = f"the program needed more than {limits.memory_mb} MiB of memory"
-    return ProgramError("LimitExceeded", message, setting="limits.memory_mb")
-
-
-def with_reason(outcome: Outcome, limits: Limits, reason: str, *, is_out_of_memory: bool) -> Outcome:
-    if is_out_of_memory:
-        return replace(outcome, ending=Ending.LIMITED, error=out_of_memory(limits))
-    return replace(outcome, error=ProgramError("SandboxFailed", f"the sandbox ended under the program: {reason}"))
 
 
 def _size(size_bytes: int) -> str:
@@ -117,7 +106,8 @@ class Channel:
         self._calls = 0
         self._output: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._output_bytes = 0
-        self._line: int | None = None
+        self.line: int | None = None
+        """The last new line that the program reached."""
         self._ended: tuple[Ending, ProgramError | None] | None = None
         self._done: frames.Done | None = None
         self._bug: Exception | None = None
@@ -156,7 +146,7 @@ class Channel:
         watch = quota.watch(tasks, self, holder) if quota is not None else None
         with self._timer:
             try:
-                await self._send(self._signal + frames.run_frame(self._program), self._last_answer)
+                await self._send(self._signal + await self._first_frame(), self._last_answer)
                 if not self._signal:
                     self._begin()
                 await self._read_frames(tasks)
@@ -179,6 +169,9 @@ class Channel:
             self._out_of_time()
         self.is_clean = self._done is not None and not self._is_sending
         tasks.cancel_scope.cancel()
+
+    async def _first_frame(self) -> bytes:
+        return frames.run_frame(self._program)
 
     def _begin(self) -> None:
         limits = self._limits
@@ -220,7 +213,7 @@ class Channel:
             case frames.Output():
                 self._take_output(frame)
             case frames.Line():
-                self._line = frame.line
+                self.line = frame.line
             case frames.Exceeded():
                 self._exceed_limit(frame.setting, frame.line, frame.value or "")
             case frames.Done():
@@ -339,7 +332,7 @@ class Channel:
             self._exceed_limit("limits.calls")
             return
         if done.error is not None and done.error.type == "MemoryError":
-            error = out_of_memory(self._limits)
+            error = contract.out_of_memory(self._limits)
             self.end(Ending.LIMITED, replace(error, traceback=done.error.traceback, line=done.error.line))
             return
         self._done = done
@@ -384,7 +377,7 @@ class Channel:
 
     def _outcome(self, ending: Ending, error: ProgramError | None) -> Outcome:
         if error is not None and error.setting is not None and error.line is None:
-            error = replace(error, line=self._line)
+            error = replace(error, line=self.line)
         done = self._done
         return Outcome(
             ending=ending,

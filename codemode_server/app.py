@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,6 +16,7 @@ import anyio.to_thread
 from codemode_server.calls.policy.refusals import Refusals
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.artifacts import ArtifactStore
@@ -50,6 +52,9 @@ if TYPE_CHECKING:
     from codemode_server.features.telemetry.product_telemetry import Telemetry
     from codemode_server.features.workflows.compiling import Workflows
 
+_CHECKED_SECONDS, _CHECK_SECONDS, _RETRY_SECONDS = 1.0, 2.0, 30.0
+"""How long an answer to `why_not_ready` holds, may take to find out, and until a sandbox that failed is tried again."""
+_MIN_FREE_BYTES = 1 << 20
 _MAX_WORKSPACES = 1_000
 """Principals whose workspaces are not checked anew for each program."""
 
@@ -71,6 +76,7 @@ class App:
         self.catalog = tools.current
         self.takeover = ConfigTakeover(loaded, self.config, has_mcp_tracing=has_mcp_tracing)
         self.has_upstreams = True
+        self._checking, self._checked_until, self._not_ready, self._retry_at = anyio.Lock(), 0.0, "", 0.0
         self.is_ending = threading.Event()
         """Tells work in threads to stop; the process can't end before it."""
         self.privacy: Privacy | None = create("privacy", self.config, self.stores.thread, self.stores.token_cipher)
@@ -172,6 +178,28 @@ class App:
         front = McpServer()
         front.set_ready(self)
         return front
+
+    async def why_not_ready(self) -> str:
+        """See `Product`. It looks once a second at most, however often anybody asks."""
+        async with self._checking:
+            if anyio.current_time() >= self._checked_until:
+                self._not_ready = await self._find_not_ready()
+                self._checked_until = anyio.current_time() + _CHECKED_SECONDS
+            return self._not_ready
+
+    async def _find_not_ready(self) -> str:
+        if self.sandbox.level is None:
+            if not self.sandbox.is_starting and anyio.current_time() >= self._retry_at:
+                self._retry_at = anyio.current_time() + _RETRY_SECONDS
+                self.sandbox.start_soon()
+            return "no sandbox yet"
+        try:
+            with anyio.fail_after(_CHECK_SECONDS):
+                await self.stores.thread.run(lambda _: None)  # takes the lock of writers
+                usage = await anyio.to_thread.run_sync(shutil.disk_usage, self.state_folder)
+        except (CodemodeError, OSError):
+            return "the storage can't be written"
+        return "" if usage.free >= _MIN_FREE_BYTES else "the storage is full"
 
     def metrics_text(self, principal: Principal | None) -> str | None:
         """The answer to `/metrics` over HTTP, by who asks."""

@@ -126,6 +126,7 @@ def settings_of(block: str, folder: Path) -> Any:
     """The settings of an example, with a server for those that name none."""
     (folder / "upstream.yaml").write_text(block)
     environment = {"LINEAR_TOKEN": "lin_0123456789", "REPORTS_SECRET": "rep_0123456789", "HTTPS_PROXY": "http://p:1"}
+    environment["CODEMODE_NODE_TOKEN"] = "0123456789abcdef"
     return load(folder / "upstream.yaml", environ=environment, cwd=folder).settings
 
 

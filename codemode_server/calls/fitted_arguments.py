@@ -4,11 +4,14 @@ a program runs, by every call, and where values replace privacy tokens. Pure.
 Left out is a null for an optional argument, or key of an object within, that may not be null; a whole float becomes an
 integer where only integers are taken. What JSON has several forms for (decimals, dates, the value of a token, which one
 result had as a text and another as a number) has the form that is taken there; where the schema allows several, or
-says nothing, it stays as it came.
+says nothing, it stays as it came. Bytes, which come as base64, are sent as text if they are text and neither the schema
+nor the name of the parameter speaks of an encoding.
 """
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,9 +30,13 @@ from codemode_server.catalog.json_schema import (
 
 _MAX_ALTERNATIVES, _MAX_DEPTH = 50, 12
 """Beyond these, the rest of a schema allows any type."""
+_ENCODED = re.compile("base64|b64|^byte$|^binary$", re.IGNORECASE)
+"""What formats, names and descriptions call texts that stand for bytes."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 Path = tuple[str | int, ...]
 Forms = Mapping[str, Any]
-"""A value by `string`, `number`, or the format in which a text has it (`date`, `date-time`, `duration`)."""
+"""A value by `string`, `number`, or the format in which a text has it (`date`, `date-time`, `duration`); `base64` is
+there if the text is the base64 of bytes."""
 
 
 def fitted_arguments(tool: Tool, arguments: dict[str, Any], forms: Iterable[tuple[Path, Forms]] = ()) -> dict[str, Any]:
@@ -63,6 +70,8 @@ class _Taken:
     """JSON types; empty for any."""
     formats: frozenset[str]
     is_nullable: bool
+    is_encoded: bool
+    """True if its texts stand for bytes."""
 
 
 class _Fit:
@@ -111,6 +120,11 @@ class _Fit:
         if not (forms := self._forms.get(path)):
             return value
         taken = self._takes(schema)
+        if "base64" in forms and isinstance(value, str):
+            is_plain = "string" in taken.kinds and not (
+                taken.is_encoded or any(_ENCODED.search(str(it)) for it in path)
+            )
+            return _decoded(value) if is_plain else value
         takes_text, takes_number = "string" in taken.kinds, bool(taken.kinds & {"number", "integer"})
         if takes_text and not takes_number:
             formats = [name for name in taken.formats if name in forms]
@@ -126,12 +140,24 @@ class _Fit:
 
 
 def _taken_by(schema: Any, reader: SchemaReader) -> _Taken:
-    named = [(flat, kinds) for flat, kinds in _alternatives(schema, reader) if kinds or not branches_of(flat)]
+    alternatives = _alternatives(schema, reader)
+    named = [(flat, kinds) for flat, kinds in alternatives if kinds or not branches_of(flat)]
     is_any = not named or not all(kinds for _, kinds in named)
     formats = {str(flat["format"]) for flat, _ in named if "format" in flat}
     nulls = (None in enum_of(flat) if enum_of(flat) else not kinds or "null" in kinds for flat, kinds in named)
     kinds = frozenset[str]().union(*(kinds for _, kinds in named))
-    return _Taken(frozenset() if is_any else kinds, frozenset(formats), not named or any(nulls))
+    about = (str(flat.get(key)) for flat, _ in alternatives for key in ("format", "title", "description"))
+    is_encoded = any("contentEncoding" in flat for flat, _ in alternatives) or any(map(_ENCODED.search, about))
+    return _Taken(frozenset() if is_any else kinds, frozenset(formats), not named or any(nulls), is_encoded)
+
+
+def _decoded(text: str) -> str:
+    """The text whose UTF-8 this is in base64; the same if it is no text."""
+    try:
+        decoded = base64.b64decode(text, validate=True).decode()
+    except ValueError:
+        return text
+    return text if _CONTROL.search(decoded) else decoded
 
 
 def _alternatives(schema: Any, reader: SchemaReader) -> list[tuple[Flat, list[str]]]:

@@ -121,6 +121,8 @@ class Call:
     """The arguments as `state.payloads` allows in records and traces."""
     recorded_as: Decision | None = None
     """The decision with which the journal was asked to record its beginning, if it was."""
+    is_recorded_as_read: bool = False
+    """True if that record need not survive a power cut."""
     given_uris: Sequence[str] = ()
     """The URIs of links in its result as the upstream gave them."""
     own: dict[type[Layer], Any] = field(default_factory=dict)

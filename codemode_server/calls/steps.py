@@ -1,4 +1,5 @@
-"""The kernel's own layers, in the order in which a call passes them: `Check`, `Approval`, `Begin`; then `Send`."""
+"""The kernel's own layers, in the order in which a call passes them: `Check`, `Approval`, `WriteTurn`, `Begin`; then
+`Send`."""
 
 from __future__ import annotations
 
@@ -165,9 +166,25 @@ class Approval(Layer):
         return answer
 
 
+class WriteTurn(Layer):
+    """Lets one call that may write go on to its server at a time. A turn is held for one call, and by none that waits
+    for another turn or for our question to a person."""
+
+    def __init__(self, upstreams: UpstreamPool) -> None:
+        self._upstreams = upstreams
+
+    async def around(self, call: Call, proceed: Next) -> Reply:
+        if not call.target.may_write:
+            return await proceed(call)
+        upstreams = self._upstreams.for_principal(call.calls.caller.principal)
+        async with upstreams.turn_to_write(call.target.server.raw_name):
+            return await proceed(call)
+
+
 class Begin(Layer):
-    """Records a call once: before it is sent, so one that can't be recorded is not sent. One that only reads is sent
-    while it is being recorded, and its answer waits for that: if a kill comes first, nothing has had it."""
+    """Records a call before it is sent, so one that can't be recorded is not sent. One that only reads is sent while it
+    is being recorded, and its answer waits for that: if a kill comes first, nothing has had it. Recorded once, unless
+    what only read is decided again as what writes."""
 
     def __init__(self, journal: Journal, events: CallEvents, config: LiveConfig, texts: ServerTexts) -> None:
         self._journal = journal
@@ -176,20 +193,23 @@ class Begin(Layer):
         self._texts = texts
 
     async def around(self, call: Call, proceed: Next) -> Reply:
+        is_read_only = call.target.effect is Effect.READS
         if call.recorded_as is None:
             call.progress = self._progress(call)
             self._events.publish(CallSending(call.calls, call.record, call.target, call.progress))
             call.recorded_as = call.decision  # also if the program ends meanwhile: the journal does what it was asked
-            is_read_only = call.target.effect is Effect.READS
-            recorded = await self._journal.submit_call(
-                call.record, call.decision, is_read_only=is_read_only, recorded_arguments=call.shown
-            )
-            if is_read_only:
-                try:
-                    return await proceed(call)
-                finally:
-                    await recorded
-            await recorded
+        elif is_read_only or not call.is_recorded_as_read:
+            return await proceed(call)
+        call.is_recorded_as_read = is_read_only
+        recorded = await self._journal.submit_call(
+            call.record, call.decision, is_read_only=is_read_only, recorded_arguments=call.shown
+        )
+        if is_read_only:
+            try:
+                return await proceed(call)
+            finally:
+                await recorded
+        await recorded
         return await proceed(call)
 
     def _progress(self, call: Call) -> CallProgress:

@@ -30,6 +30,9 @@ MAX_OUTDATED = 20
 class _Target:
     """Rules that hold unless a kind of target has its own."""
 
+    may_write = False
+    """True if a call of it may change something."""
+
     def is_selected(self, server: ServerSettings) -> bool:
         """True if these settings of the server let programs use it."""
         return True
@@ -62,6 +65,10 @@ class ToolTarget(_Target):
     @cached_property
     def effect(self) -> Effect:
         return self.tool.effect
+
+    @cached_property
+    def may_write(self) -> bool:  # type: ignore[override]
+        return self.tool.may_write
 
     def is_selected(self, server: ServerSettings) -> bool:
         return server.tools.selects(self.tool.raw_name)

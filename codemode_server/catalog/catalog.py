@@ -14,7 +14,7 @@ from functools import cached_property
 
 from codemode_server.catalog.json_schema import Parameter, ToolInput, tool_input
 from codemode_server.catalog.naming import server_names, tool_names
-from codemode_server.catalog.nearest_names import mistyped_names, nearest_servers, nearest_tools
+from codemode_server.catalog.nearest_names import is_reading_name, mistyped_names, nearest_servers, nearest_tools
 from codemode_server.catalog.observed import Observed, ToolKey, schemas_digest
 from codemode_server.catalog.resources import MODULE, Resource, ServerResources
 from codemode_server.catalog.returns import ReturnType, result_form
@@ -62,6 +62,11 @@ class Tool:
     @cached_property
     def effect(self) -> Effect:
         return self.definition.effect
+
+    @cached_property
+    def may_write(self) -> bool:
+        """True unless it says that it only reads, or says nothing and its name does."""
+        return self.effect is not Effect.READS and not (self.effect is Effect.UNKNOWN and is_reading_name(self.name))
 
     @property
     def path(self) -> str:

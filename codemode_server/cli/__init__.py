@@ -40,6 +40,7 @@ _COMMANDS = {
     "setup": "fetch and compile ahead what the sandbox needs",
     "trust": "allow the upstream.yaml of a folder to start servers",
     "secrets": "store, list or remove what ${keyring:NAME} in upstream.yaml stands for",
+    "node": "offer the sandboxes of this machine to servers on others",
     "tokens": "make, list and revoke the tokens with which others are served over HTTP",
     "workspace": "show the programs' files, or remove them",
     "executions": "list programs that ran, show, follow or export them",
@@ -65,7 +66,7 @@ _MODULES = {
 function of one command alone has its name, as `run_logout`."""
 _FEATURE_OF = {name: feature for feature in FEATURES for name in feature.commands}
 _EXIT_BROKEN_PIPE = 141
-_WITHOUT_CONFIG = frozenset({"trust", "completion"})
+_WITHOUT_CONFIG = frozenset({"trust", "completion", "node"})
 _TAKES_COMMAND_LINE = frozenset({"add", "import"})
 _EXAMPLE = """\
 example:

@@ -146,12 +146,15 @@ class Reading:
                 "workflows": self._path(settings.state.workflows),
             }
         )
+        node_ca = settings.sandbox.node_ca and self._path(settings.sandbox.node_ca)
+        sandbox = settings.sandbox.model_copy(update={"node_ca": node_ca})
         model = settings.search.model
         search = settings.search
         if is_folder(model):  # otherwise it stays unset, so that search knows that it was not configured
             search = search.model_copy(update={"model": self._path(model)})
         sections = {name: section.completed(self.variables) for name, section in _sections(settings)}
-        return settings.model_copy(update=sections | {"servers": servers, "state": state, "search": search})
+        own = {"servers": servers, "state": state, "search": search, "sandbox": sandbox}
+        return settings.model_copy(update=sections | own)
 
     def _with_server_paths(self, server: ServerSettings) -> ServerSettings:
         if server.command is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, create_model, field_validator
 
 from codemode_server.calls.policy.settings import PermissionRule as PermissionRule
 from codemode_server.calls.policy.settings import PermissionSettings as PermissionSettings
@@ -15,10 +15,12 @@ from codemode_server.features import FEATURES
 from codemode_server.mcp_server.http_settings import HttpSettings as HttpSettings
 from codemode_server.mcp_server.http_settings import PrincipalName
 from codemode_server.sandbox.registry import SandboxSettings as SandboxSettings
-from codemode_server.support.setting_types import Number, Seconds, Section
+from codemode_server.support.setting_types import Holds, Number, Seconds, Section
 from codemode_server.upstreams.transports import registry as transports
 
 SERVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+
+MIN_KEY_CHARACTERS = 32
 
 if TYPE_CHECKING:
     from codemode_server.upstreams.transports.registry import ServerSettings as ServerSettings
@@ -157,11 +159,15 @@ class ResultSettings(Section):
 class StateSettings(Section):
     """Contents, location and retention of stored data."""
 
-    read_at_start = ("dir", "skills", "workflows")
+    read_at_start = ("dir", "key", "skills", "workflows")
 
     dir: str | None = None
     """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must
     belong to you, and nobody else may be able to write to a folder above it. Default: the user's data folder."""
+    key: Annotated[str | None, Holds.SECRET] = Field(default=None, repr=False)
+    """Secret of several servers (`${CODEMODE_KEY}`), from which their keys are derived. They read each other's records
+    and go on with each other's questions. It has at least 32 random characters; what was encrypted under another one
+    can't be read. Default: keys of its own, in files of the state folder."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
     """Detail of arguments and results in the audit and traces: everything, only types and sizes, or nothing."""
     kept_mb: Number = Field(default=256, ge=0, le=65_536)
@@ -184,6 +190,15 @@ class StateSettings(Section):
     """Folder of saved programs, importable as `skills.<name>`; relative to the configuration file."""
     workflows: str = "workflows"
     """Folder of workflows, YAML files that are importable as `workflows.<name>`; relative to the configuration file."""
+
+    @field_validator("key")
+    @classmethod
+    def _key_is_long(cls, key: str | None) -> str | None:
+        if key is not None and len(key) < MIN_KEY_CHARACTERS and "${" not in key:
+            raise ValueError(
+                f"must have at least {MIN_KEY_CHARACTERS} characters, such as `openssl rand -hex 32` gives"
+            )
+        return key
 
 
 class Settings(Section):

@@ -129,14 +129,19 @@ class ArtifactStore:
         execution, _, number = name.removesuffix("/calls").partition("/calls/")
         with self._guard:
             calls = self._stored.get(f"{execution}/calls")
-            is_of_calls = calls is not None and owner.may_read(calls.owner) and execution not in self._stored
-            found = calls if calls is not None and is_of_calls else self._find(owner, name)
+            is_of_calls = bool(number) or execution not in self._stored  # one that was resumed may have a value too
+            may_read = calls is not None and owner.may_read(calls.owner)
+            found = calls if calls is not None and may_read and is_of_calls else self._find(owner, name)
         item, part = found.item, Part(0, found.item.size, "json")
         if item.kind == "calls":
             if not number.isdecimal() or int(number) not in found.parts:
                 numbers = first_few([*map(str, found.parts)], _MAX_NAMES)
-                why = f"call {number} of it has no result" if number.isdecimal() else "it has no value"
-                raise MetaToolError(f"{execution} failed, and {why}; there is {execution}/calls/N for N = {numbers}")
+                why = f"{name[:100]!r} is not the result of one call"
+                if number.isdecimal():
+                    why = f"call {number} of {execution} has no stored result"
+                elif name == execution:
+                    why = f"{execution} failed and has no value"
+                raise MetaToolError(f"{why}; there is {execution}/calls/N for N = {numbers}")
             part = found.parts[int(number)]
         data = _content(found, part)
         match item.kind:

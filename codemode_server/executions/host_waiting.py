@@ -28,14 +28,14 @@ class WaitEnd(StrEnum):
     SUSPENDED = "suspended"  # waits for a person
 
 
-async def wait_with_host(execution: Execution, answer_seconds: float) -> WaitEnd:
+async def wait_with_host(execution: Execution, answer_seconds: float, is_draining: Callable[[], bool]) -> WaitEnd:
     """Wait until a live execution is settled, has a request for its host, or waits for a person while the host has
-    waited for `answer_seconds`."""
+    waited for `answer_seconds`. While the product drains, one that waits for anybody is suspended at once."""
     until, pending = anyio.current_time() + answer_seconds, execution.pending_input
     while not execution.done.is_set():
         if pending is not None and pending.waiting:
-            return WaitEnd.INPUT
-        if execution.awaited and anyio.current_time() >= until:
+            return WaitEnd.SUSPENDED if is_draining() else WaitEnd.INPUT
+        if execution.awaited and (is_draining() or anyio.current_time() >= until):
             return WaitEnd.SUSPENDED
         with anyio.CancelScope(deadline=until if execution.awaited else math.inf):
             await execution.changed.wait()
@@ -66,6 +66,18 @@ MAX_ENDED = 50
 """Detached executions whose end is kept; of older ones the value is an artifact."""
 
 
+def waits_for_somebody(execution: Execution) -> bool:
+    pending = execution.pending_input
+    return execution.status is ExecutionStatus.WAITING or (pending is not None and bool(pending.waiting))
+
+
+def give_up(execution: Execution) -> None:
+    """End its program; its status stays or becomes `waiting`, and its questions stay open."""
+    execution.is_given_up = True
+    execution.calls.approvals.outlive_program = True
+    execution.scope.cancel()
+
+
 class Suspensions:
     def __init__(self, suspended_seconds: Callable[[], float]) -> None:
         self._suspended_seconds = suspended_seconds
@@ -77,12 +89,8 @@ class Suspensions:
         while not execution.done.is_set():
             with anyio.move_on_after(self._suspended_seconds()):
                 await execution.done.wait()
-            is_suspended = execution.status is ExecutionStatus.WAITING and execution.is_detached
-            if not execution.done.is_set() and is_suspended:
-                # End its program; its status stays `waiting`, and its questions stay open.
-                execution.is_given_up = True
-                execution.calls.approvals.outlive_program = True
-                execution.scope.cancel()
+            if not execution.done.is_set() and execution.is_detached and waits_for_somebody(execution):
+                give_up(execution)
                 await execution.done.wait()
         if execution.is_detached and not execution.is_given_up:
             self._ended[execution.execution_id] = execution

@@ -26,7 +26,14 @@ from codemode_server.domain.principals import Principal
 from codemode_server.executions.artifacts import ArtifactStore, NotStored
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.execution import DirectCall, Execution, limits_of, new_id
-from codemode_server.executions.host_waiting import Suspensions, WaitEnd, host_returns, wait_with_host
+from codemode_server.executions.host_waiting import (
+    Suspensions,
+    WaitEnd,
+    give_up,
+    host_returns,
+    wait_with_host,
+    waits_for_somebody,
+)
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.support.background_tasks import OwnsTasks
 
@@ -50,12 +57,16 @@ class ExecutionService(OwnsTasks):
     config: LiveConfig
     journal: Journal
     has_dry_runs: bool = True
+    is_draining: bool = False
+    """True from `drain` on."""
     _live: dict[ExecutionId, Execution] = field(default_factory=dict)
     _parked: dict[ExecutionId, Execution] = field(default_factory=dict)
     """Those whose hosts come back, also if they end before."""
 
     def __post_init__(self) -> None:
-        self._suspensions = Suspensions(lambda: self.config.settings.approvals.suspended_seconds)
+        self._suspensions = Suspensions(
+            lambda: 0.0 if self.is_draining else self.config.settings.approvals.suspended_seconds
+        )
 
     def start(
         self,
@@ -105,9 +116,16 @@ class ExecutionService(OwnsTasks):
         repeat = repeat or Repeat.new()
         return Execution(calls.execution_id, code, calls.caller, limits, calls, results, call, description, repeat)
 
+    def check_open(self) -> None:
+        """Raises `SandboxUnavailable` if no program is started any more."""
+        if self._tasks is None or self.is_draining:
+            raise SandboxUnavailable(
+                "codemode-server is shutting down, and nothing of this ran; call again in a moment"
+            )
+
     def launch(self, execution: Execution) -> Execution:
-        if self._tasks is None:
-            raise SandboxUnavailable("codemode-server is shutting down")
+        self.check_open()
+        assert self._tasks is not None  # noqa: S101 - it is open
         self._live[execution.execution_id] = execution
         self._tasks.start_soon(self.runner.run, execution, name=execution.execution_id)
         self._tasks.start_soon(self._follow, execution)
@@ -144,7 +162,8 @@ class ExecutionService(OwnsTasks):
     async def wait_with_host(self, execution: Execution) -> WaitEnd:
         """Wait until a live execution is settled, has a request for its host, or has waited for a person for so long
         that the host should be told."""
-        return await wait_with_host(execution, self.config.settings.approvals.answer_seconds)
+        seconds = self.config.settings.approvals.answer_seconds
+        return await wait_with_host(execution, seconds, lambda: self.is_draining)
 
     def park(self, execution: Execution) -> None:
         """The host got the input requests of an execution. If it does not come back in time, the execution ends."""
@@ -158,7 +177,10 @@ class ExecutionService(OwnsTasks):
         took too long to come back."""
         execution = self._live.get(execution_id) or self._parked.get(execution_id)
         if execution is None or execution.caller.principal != principal:
-            raise MetaToolError("the program that asked for this has ended; run it again")
+            raise MetaToolError(
+                "the program that asked for this has ended; go on with it by "
+                f"execute_code(resume={execution_id!r}), or run it again"
+            )
         self._parked.pop(execution_id, None)
         execution.resumed.set()
         return execution
@@ -179,6 +201,27 @@ class ExecutionService(OwnsTasks):
             execution.scope.cancel()
             with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCEL_SECONDS):
                 await execution.done.wait()
+
+    def drain(self) -> None:
+        """Start no program any more, and suspend each that waits for somebody, or will. The others go on."""
+        self.is_draining = True
+        for execution in list(self._live.values()):
+            has_no_host = execution.is_detached or execution.execution_id in self._parked
+            if has_no_host and waits_for_somebody(execution):
+                give_up(execution)
+            else:
+                execution.changed.notify()
+
+    @property
+    def has_live(self) -> bool:
+        return bool(self._live)
+
+    def cancel_all(self) -> None:
+        """End what still runs; its hosts are told how to go on."""
+        for execution in list(self._live.values()):
+            resume = f"; go on with it by execute_code(resume={execution.execution_id!r})" if execution.code else ""
+            execution.calls.messages.append(f"codemode-server was stopped before this ended{resume}")
+            execution.scope.cancel()
 
     def texts_of(self, execution_id: ExecutionId) -> ProgramTexts:
         """The program of a live execution with the skills that it has imported; empty if there is none."""

@@ -8,7 +8,7 @@
   So nothing is shared between requests that can't be told apart.
 
 Anyone who knows an issued session id can use the session, so only a keyed digest of it is passed on, recorded and
-traced. The key is new in each process and stored nowhere.
+traced. The key is stored nowhere.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ _BYTES = 8
 class Callers:
     """Gives each session of one server its id; ids end with the server."""
 
-    def __init__(self) -> None:
-        self._key = secrets.token_bytes(32)
+    def __init__(self, key: bytes) -> None:
+        """`key`: 32 bytes."""
+        self._key = key
         self._without_http = Session(_new())
 
     def caller(self, context: ServerRequestContext[Any, Any], config: LiveConfig) -> Caller:

@@ -1,14 +1,16 @@
 """Serves the MCP server over HTTP to those who have a token, with bounds on what a connection may cost.
 
-Without a token nothing is answered but where to get one, before a byte of the body is read. With the bounds of
-`http_connections`, others can't hold the service up, whether by many connections or by slow ones.
+Without a token nothing is answered but where to get one and whether programs are taken, before a byte of the body is
+read. With the bounds of `http_connections`, others can't hold the service up, whether by many connections or by slow
+ones.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -39,6 +41,8 @@ _LARGE_BODY_BYTES = 64 << 10
 _LARGE_AT_ONCE = 16
 """Large bodies that are received and held at once. One is parsed at a time: it takes several times its size."""
 BODY_SECONDS = 30.0
+_WATCHED_SECONDS, _NOTICED_SECONDS, _LOOK_SECONDS = 60.0, 2.0, 0.02
+"""A balancer that asked `/readyz` in the last minute asks again soon, and sends requests until then."""
 
 
 def sessions(server: McpServer, host: str, url: str | None = None) -> ASGIApp:
@@ -65,15 +69,13 @@ def sessions(server: McpServer, host: str, url: str | None = None) -> ASGIApp:
 _LOOPBACK_NAMES = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 
 
-def server(app: ASGIApp, authenticator: Authenticator, mcp: McpServer | None = None) -> uvicorn.Server:
-    """A server for the app behind the authentication; `/metrics` is answered by `mcp`."""
-    return http_connections.server(_Guarded(app, authenticator, mcp), log_level="error")
-
-
-class _Guarded:
+class HttpService:
     """The app behind the authentication; it gets whole bodies, of bounded size and in bounded time."""
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator, mcp: McpServer | None) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, mcp: McpServer | None = None) -> None:
+        """`mcp` answers `/metrics` and `/readyz`."""
+        self.server: uvicorn.Server = http_connections.server(self, log_level="error")
+        self._unanswered, self._watched_at = 0, -math.inf
         self._app = app
         self._mcp = mcp
         self._authenticator = authenticator
@@ -84,6 +86,9 @@ class _Guarded:
             await self._app(scope, receive, send)
             return
         scope.pop("user", None)
+        if scope["path"] in ("/healthz", "/readyz") and scope["method"] in ("GET", "HEAD"):
+            await (await self._health(scope["path"]))(scope, receive, send)
+            return
         if (user := await self._authenticator.user_of(scope)) is None:
             response: Response
             if (metadata := self._authenticator.metadata(scope)) is not None:
@@ -101,6 +106,31 @@ class _Guarded:
                 await _response(text, media_type=_PROMETHEUS)(scope, receive, send)
                 return
         request = Request(scope, receive)
+        is_answered = scope["method"] == "POST" and request.headers.get("mcp-method") != "subscriptions/listen"
+        self._unanswered += is_answered
+        try:
+            await self._serve(request, send)
+        finally:
+            self._unanswered -= is_answered
+
+    async def _health(self, path: str) -> Response:
+        why = ""
+        if path == "/readyz" and self._mcp is not None:
+            self._watched_at = anyio.current_time()
+            why = await self._mcp.why_not_ready()
+        return _response(f"{why or 'ok'}\n", 503 if why else 200)
+
+    async def drained(self) -> None:
+        """Return once all answers are sent, but for streams of notifications, and a balancer knows of the end."""
+        if anyio.current_time() - self._watched_at < _WATCHED_SECONDS:
+            await anyio.sleep(_NOTICED_SECONDS)
+        connections: Any = self.server.server_state.connections
+        while self._unanswered or any(it.transport.get_write_buffer_size() for it in connections):  # noqa: ASYNC110
+            await anyio.sleep(_LOOK_SECONDS)
+
+    async def _serve(self, request: Request, send: Send) -> None:
+        """A request of somebody who may be served."""
+        scope, receive = request.scope, request.receive
         is_large = int(request.headers.get("content-length", MAX_BODY_BYTES)) > _LARGE_BODY_BYTES
         async with AsyncExitStack() as held:
             if is_large and scope["method"] == "POST":
@@ -115,6 +145,10 @@ class _Guarded:
                 await _response(f"a request may have {MAX_BODY_BYTES:,} bytes\n", 413)(scope, receive, send)
                 return
             except ClientDisconnect:
+                return
+            is_draining = self._mcp is not None and self._mcp.is_draining
+            if is_draining and scope["method"] == "POST" and "mcp-session-id" not in request.headers:
+                await _response(_DRAINING, 503)(scope, receive, send)
                 return
             if holds_too_many_values(body, MAX_BODY_VALUES):
                 await _response(f"a request may have {MAX_BODY_VALUES:,} values and keys\n", 413)(scope, receive, send)
@@ -145,4 +179,5 @@ def _response(text: str, status: int = 200, media_type: str = "text/plain") -> R
     return Response(text, status, {"connection": "close"}, media_type)
 
 
+_DRAINING = "this server is being stopped, and nothing of this request was done; send it again\n"
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from codemode_server.domain.principals import checked_name
-from codemode_server.support.setting_types import Section, checked_address, is_safe_scheme
+from codemode_server.support.setting_types import Seconds, Section, checked_address, is_safe_scheme
 
 PrincipalName = Annotated[str, AfterValidator(checked_name)]
 Claim = Annotated[str, Field(min_length=1, max_length=200)]
@@ -54,6 +54,10 @@ class HttpSettings(Section):
     url: str | None = Field(default=None, max_length=500)
     """The address under which hosts reach this server, for instance `https://tools.example.com/mcp`. With `oidc`, hosts
     are told where to sign in, and requests for its host name are served."""
+
+    drain_seconds: Seconds = 20.0
+    """How long running programs may go on after SIGTERM, seconds. New ones are refused, and those that wait for
+    somebody are suspended, to be resumed later. A second signal ends all at once."""
 
     @field_validator("url")
     @classmethod

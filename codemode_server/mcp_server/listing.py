@@ -48,20 +48,19 @@ class Example:
     program: str
 
 
-INVENTED = Example(
-    "servers/github/create_issue.py",
-    'from servers.github import list_issues\nissues = list_issues(repo="a/b", state="open")\n'
-    '{"open": len(issues), "bugs": [i["title"] for i in issues if "bug" in i["labels"]][:5]}',
+FORM = Example(
+    "servers/<server>/<tool>.py",
+    'from servers.<server> import <tool>\nfound = <tool>(query="…")\n{"count": len(found), "first": found[:3]}',
 )
-"""Used if no tool of the user fits."""
+"""Used if no tool of the user fits: models take a name for that of a tool that is there."""
 
 
 def example_of(tools: Iterable[Tool], was_used: Callable[[Tool], bool] = lambda _: False) -> Example:
-    """An example with a tool `was_used` with arguments, else the one that shows most; among equals the first. Only
-    tools that declare to read are in it."""
-    fitting = [tool for tool in islice(tools, _MAX_CANDIDATES) if tool.effect is Effect.READS and _call(tool)]
+    """An example with a tool `was_used` with arguments, else the one that shows most; among equals the first. None
+    that may write is in it."""
+    fitting = [tool for tool in islice(tools, _MAX_CANDIDATES) if not tool.may_write and _call(tool)]
     if not fitting:
-        return INVENTED
+        return FORM
     chosen = max(fitting, key=lambda it: ("=" in _call(it) and was_used(it), _gives_list(it), "=" in _call(it)))
     last = '{"count": len(found), "first": found[:3]}' if _gives_list(chosen) else "str(found)[:500]"
     program = f"{chosen.import_line}\nfound = {_call(chosen)}\n{last}"
@@ -95,7 +94,7 @@ class Listing:
     """For the first sentence of `search_tools`: `git, slack and 3 more`."""
     tools: str = ""
     """A line for each server, and below it the signatures of some of its tools."""
-    example: Example = INVENTED
+    example: Example = FORM
 
     @property
     def has_tools(self) -> bool:

@@ -64,6 +64,9 @@ class Product(Protocol):
     def connect(self, features: frozenset[Feature]) -> None:
         """A host with these features has had its first answer."""
 
+    async def why_not_ready(self) -> str:
+        """Why it can run no program now, without a word about the configuration; empty if it can."""
+
     def metrics_text(self, principal: Principal | None) -> str | None:
         """Answer to `/metrics`; None if there is none for this reader. None is the person who runs the product."""
 

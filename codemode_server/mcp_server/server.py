@@ -6,6 +6,7 @@ It serves before the product is there: requests wait for `set_ready` or `set_fai
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -41,6 +42,7 @@ from codemode_server.mcp_server.opening import CAPABILITIES
 from codemode_server.mcp_server.product import Product, ToolContext
 from codemode_server.mcp_server.rendering import SCHEME
 from codemode_server.mcp_server.tools.registry import Answer, annotations_of, definitions, meta_tools
+from codemode_server.support.private_cipher import derived_key
 from codemode_server.support.text import clean, clean_line
 
 logger = logging.getLogger(__name__)
@@ -67,8 +69,9 @@ class _NotStarted(MetaToolError):
 class McpServer(Server[Any]):
     """Serves one product, whose host it tells when lists change."""
 
-    def __init__(self, given: Definitions | None = None) -> None:
-        """`given`: the answer to `tools/list`, if it is fixed already (`Opening.definitions`)."""
+    def __init__(self, given: Definitions | None = None, secret: str | None = None) -> None:
+        """`given`: the answer to `tools/list`, if it is fixed already (`Opening.definitions`). `secret`: `state.key`;
+        without it, the keys of sessions and of states of requests end with the process."""
         self._subscriptions = InMemorySubscriptionBus()
         super().__init__(
             "codemode-server",
@@ -86,15 +89,18 @@ class McpServer(Server[Any]):
         self.add_request_handler("prompts/get", types.GetPromptRequestParams, self._get_prompt)
         self.add_request_handler("resources/read", types.ReadResourceRequestParams, self._read_resource)
         self.middleware.insert(0, continue_host_trace)
-        self.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=self.name))
+        self.request_states = RequestStateSecurity(keys=[_key(secret, "request states")])
+        self.middleware.append(RequestStateBoundary(self.request_states, default_audience=self.name))
         self.middleware.append(self._take_request)
-        self._callers = Callers()
+        self._callers = Callers(_key(secret, "sessions"))
         self._offered = OfferedTools(given)
         self._listeners: dict[str, ServerSession] = {}
         """The sessions that have asked for a list, each with its way to the host; the latest last."""
         self._features: frozenset[Feature] = frozenset()
         self.connected, self._is_ready, self._is_settled = anyio.Event(), anyio.Event(), anyio.Event()
         """`connected`: a host has had its first answer. Settled is ready or failed."""
+        self.is_draining = False
+        """True if it takes no programs any more."""
         self._product: Product | None = None
         self._failure = ""
         """Why there are no tools."""
@@ -110,6 +116,8 @@ class McpServer(Server[Any]):
     def set_ready(self, product: Product) -> None:
         """Serve this product from now on."""
         self._product = product
+        if self.is_draining:
+            self.drain()
         if self.connected.is_set():
             product.connect(self._features)
         self._is_ready.set()
@@ -131,6 +139,30 @@ class McpServer(Server[Any]):
     def metrics_text(self, principal: Principal | None) -> str | None:
         """As `Product.metrics_text`."""
         return None if self._product is None else self._product.metrics_text(principal)
+
+    async def why_not_ready(self) -> str:
+        """Why it takes no programs now, in a few words that anybody may read; empty if it does."""
+        if self.is_draining:
+            return "draining"
+        if self._product is None:
+            return "the configuration can't be used" if self._failure else "starting"
+        return await self._product.why_not_ready()
+
+    def drain(self) -> None:
+        """As `ExecutionService.drain`."""
+        self.is_draining = True
+        if self._product is not None:
+            self._product.executions.drain()
+
+    @property
+    def has_live(self) -> bool:
+        """True if any program is not settled."""
+        return self._product is not None and self._product.executions.has_live
+
+    def cancel_all(self) -> None:
+        """As `ExecutionService.cancel_all`."""
+        if self._product is not None:
+            self._product.executions.cancel_all()
 
     async def run_streams(self, received: TextIOBase, sent: TextIOBase) -> None:
         """Serve one host over these, in place of standard input and output."""
@@ -294,6 +326,10 @@ class McpServer(Server[Any]):
         async with anyio.create_task_group() as tasks:
             for session in list(self._listeners.values()):
                 tasks.start_soon(_send, session, changed)
+
+
+def _key(secret: str | None, purpose: str) -> bytes:
+    return secrets.token_bytes(32) if secret is None else derived_key(secret, purpose)
 
 
 @asynccontextmanager

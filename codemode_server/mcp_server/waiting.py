@@ -79,7 +79,12 @@ def _suspended(execution: Execution) -> Answer:
     name, awaited = execution.execution_id, list(execution.awaited.values())
     waiting = frozenset(execution.awaited)
     is_known, execution.reported_waiting = waiting == execution.reported_waiting, waiting
-    if is_known:
+    if not waiting:
+        text = (
+            "status: waiting\nA server asked for input while codemode-server is being stopped, so the program was "
+            f"suspended. Go on with execute_code with resume={name!r} and no code."
+        )
+    elif is_known:
         text = (
             f"status: waiting\nThe same questions are still unanswered. Go on with resume={name!r} only once the user "
             "says that they have answered."

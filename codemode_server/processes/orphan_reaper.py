@@ -80,13 +80,17 @@ class Reaper:
             return False
         return True
 
-    def _start(self) -> None:
+    def stop(self) -> None:
+        """End the reaper's process, and none of the groups."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             if self._process.stdin is not None:
                 self._process.stdin.close()
             self._process = None
+
+    def _start(self) -> None:
+        self.stop()
         try:
             command = [sys.executable, "-I", "-S", "-E", str(_PROGRAM)]
             self._process = start_blocking(command, env={}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

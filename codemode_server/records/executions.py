@@ -59,7 +59,7 @@ class Records:
         self._folder = folder or state_folder(loaded.settings)
         self.thread = DatabaseThread(self._folder)
         self.database = Database(self._folder)
-        cipher = JournalCipher(self._folder)
+        cipher = JournalCipher(self._folder, loaded.settings.state.key)
         self.history = History(self.database)
         self.savings: SavingsStore | None = create("savings", self.database)
         self.audit = Audit(self.thread, reader=self.database)

@@ -55,6 +55,10 @@ class Sandbox(OwnsTasks):
             return self._choice.backend
 
     @property
+    def is_starting(self) -> bool:
+        return self._starting.locked()
+
+    @property
     def level(self) -> IsolationLevel | None:
         return self._choice.backend.level if self._choice is not None else None
 

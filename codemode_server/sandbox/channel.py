@@ -24,7 +24,7 @@ from codemode_server.domain.errors import (
     ResultTooLarge,
 )
 from codemode_server.processes.stream_readers import FrameReader, FramingError
-from codemode_server.sandbox import frames
+from codemode_server.sandbox import contract, frames
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply
 from codemode_server.sandbox.quota import Quota
@@ -40,17 +40,9 @@ _PIECE = 256 * 2**10
 """Bytes that are given to the stream at once."""
 _ROOM_BYTES = 16 * 2**20
 """Memory that the arguments of one program's calls may take together, where `call_bytes` is less."""
-
-
-def out_of_memory(limits: Limits) -> ProgramError:
-    message = f"the program needed more than {limits.memory_mb} MiB of memory"
-    return ProgramError("LimitExceeded", message, setting="limits.memory_mb")
-
-
-def with_reason(outcome: Outcome, limits: Limits, reason: str, *, is_out_of_memory: bool) -> Outcome:
-    if is_out_of_memory:
-        return replace(outcome, ending=Ending.LIMITED, error=out_of_memory(limits))
-    return replace(outcome, error=ProgramError("SandboxFailed", f"the sandbox ended under the program: {reason}"))
+_MAX_UNREAD_RESULTS = 4
+"""Results of `call_bytes` that may wait for the program to read them; if they are smaller, as many as are that large
+together, or 16 MiB."""
 
 
 def _size(size_bytes: int) -> str:
@@ -104,6 +96,8 @@ class Channel:
         """Set when the answer that came last has been sent, or will never be; those before it were."""
         self._last_answer.set()
         self._is_sending = False
+        self._unread_bytes = 0
+        """Size of the answers that the program has not read yet."""
         self._clock = ProgramClock(math.inf, math.inf, anyio.current_time)
         self._timer = anyio.move_on_after(_BEGIN_SECONDS)
         self._tasks: TaskGroup | None = None
@@ -112,7 +106,8 @@ class Channel:
         self._calls = 0
         self._output: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._output_bytes = 0
-        self._line: int | None = None
+        self.line: int | None = None
+        """The last new line that the program reached."""
         self._ended: tuple[Ending, ProgramError | None] | None = None
         self._done: frames.Done | None = None
         self._bug: Exception | None = None
@@ -151,7 +146,7 @@ class Channel:
         watch = quota.watch(tasks, self, holder) if quota is not None else None
         with self._timer:
             try:
-                await self._send(self._signal + frames.run_frame(self._program), self._last_answer)
+                await self._send(self._signal + await self._first_frame(), self._last_answer)
                 if not self._signal:
                     self._begin()
                 await self._read_frames(tasks)
@@ -174,6 +169,9 @@ class Channel:
             self._out_of_time()
         self.is_clean = self._done is not None and not self._is_sending
         tasks.cancel_scope.cancel()
+
+    async def _first_frame(self) -> bytes:
+        return frames.run_frame(self._program)
 
     def _begin(self) -> None:
         limits = self._limits
@@ -215,7 +213,7 @@ class Channel:
             case frames.Output():
                 self._take_output(frame)
             case frames.Line():
-                self._line = frame.line
+                self.line = frame.line
             case frames.Exceeded():
                 self._exceed_limit(frame.setting, frame.line, frame.value or "")
             case frames.Done():
@@ -291,7 +289,7 @@ class Channel:
 
     def _encoded(self, request_id: int, title: str, reply: Reply | CodemodeError) -> bytes:
         """The frame of an answer; the result of a call, which has a title, is an error if it is larger than a call may
-        be."""
+        be, or too much with the results that wait to be read."""
         if not isinstance(reply, Reply):
             return frames.refusal_frame(request_id, reply.code, str(reply)[:_MAX_MESSAGE])
         try:
@@ -301,10 +299,16 @@ class Channel:
             return frames.refusal_frame(
                 request_id, ResultTooLarge.code, f"{what} is nested too deep; ask for a part of it"
             )
-        if not title or len(answer) <= self._limits.call_bytes:
+        if not title:
             return answer
-        message = f"the result of {title} is larger than {_size(self._limits.call_bytes)}; ask for less of it"
-        message += " (the user can raise limits.call_bytes)"
+        message = f"the result of {title} is "
+        if len(answer) > self._limits.call_bytes:
+            message += f"larger than {_size(self._limits.call_bytes)}; ask for less of it"
+            message += " (the user can raise limits.call_bytes)"
+        elif self._unread_bytes + len(answer) > max(_MAX_UNREAD_RESULTS * self._limits.call_bytes, _ROOM_BYTES):
+            message += f"dropped, as {self._unread_bytes:,} bytes of results wait to be read; await fewer calls at once"
+        else:
+            return answer
         return frames.refusal_frame(request_id, ResultTooLarge.code, message)
 
     def _take_output(self, output: frames.Output) -> None:
@@ -328,7 +332,7 @@ class Channel:
             self._exceed_limit("limits.calls")
             return
         if done.error is not None and done.error.type == "MemoryError":
-            error = out_of_memory(self._limits)
+            error = contract.out_of_memory(self._limits)
             self.end(Ending.LIMITED, replace(error, traceback=done.error.traceback, line=done.error.line))
             return
         self._done = done
@@ -338,11 +342,13 @@ class Channel:
             self._ended = (Ending.RAISED, ProgramError(**done.error.model_dump()))
 
     async def _send(self, frame: bytes, before: anyio.Event) -> None:
+        self._unread_bytes += len(frame)
         await before.wait()
         self._is_sending = True
         for start in range(0, len(frame), _PIECE):  # the stream copies what the guest does not read yet
             await self._stream.send(frame[start : start + _PIECE])
         self._is_sending = False
+        self._unread_bytes -= len(frame)
 
     def _died(self, message: str) -> None:
         self.end(Ending.DIED, ProgramError("SandboxFailed", message))
@@ -371,7 +377,7 @@ class Channel:
 
     def _outcome(self, ending: Ending, error: ProgramError | None) -> Outcome:
         if error is not None and error.setting is not None and error.line is None:
-            error = replace(error, line=self._line)
+            error = replace(error, line=self.line)
         done = self._done
         return Outcome(
             ending=ending,

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import anyio
 
@@ -23,6 +23,12 @@ from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
+
+if TYPE_CHECKING:
+    from anyio.abc import ByteSendStream
+
+    from codemode_server.processes.stream_readers import FrameReader
+    from codemode_server.sandbox.channel import Channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,9 @@ class Reply:
 
 
 ArgumentForms = Sequence[tuple[tuple[str | int, ...], Mapping[str, Any]]]
-"""Texts in the arguments of a call that stand for Python values (decimals, dates): the path to each, and the other
-forms that it has, by JSON type (`number`) or by format (`date`, `date-time`, `duration`)."""
+"""Texts in the arguments of a call that stand for Python values (decimals, dates, bytes): the path to each, and the
+other forms that it has, by JSON type (`number`) or by format (`date`, `date-time`, `duration`); `base64`: it is that of
+bytes."""
 
 
 class HostApi(Protocol):
@@ -151,6 +158,8 @@ class Program:
     """The limits of time stand still while all its calls in flight wait there."""
     repeat: Repeat = field(default_factory=Repeat.new)
     """The seed of its randomness; that of an earlier run for a program that runs again."""
+    channel: Callable[[FrameReader, ByteSendStream, Program, HostApi, bytes], Channel] | None = None
+    """What takes the place of `Channel` where that is on another machine."""
 
 
 class Ending(StrEnum):
@@ -196,6 +205,18 @@ class Outcome:
     """Time during which no call was in flight."""
     upstream_ms: float = 0.0
     """Time during which at least one call was in flight."""
+
+
+def out_of_memory(limits: Limits) -> ProgramError:
+    message = f"the program needed more than {limits.memory_mb} MiB of memory"
+    return ProgramError("LimitExceeded", message, setting="limits.memory_mb")
+
+
+def with_reason(outcome: Outcome, limits: Limits, reason: str, *, is_out_of_memory: bool) -> Outcome:
+    """The outcome of a program whose sandbox is gone."""
+    if is_out_of_memory:
+        return replace(outcome, ending=Ending.LIMITED, error=out_of_memory(limits))
+    return replace(outcome, error=ProgramError("SandboxFailed", f"the sandbox ended under the program: {reason}"))
 
 
 @dataclass(frozen=True, slots=True)

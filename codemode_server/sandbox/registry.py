@@ -8,14 +8,14 @@ from __future__ import annotations
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from codemode_server.domain.executions import IsolationLevel
-from codemode_server.support.setting_types import Number, ProblemWithin, Seconds, Section
+from codemode_server.support.setting_types import LOOPBACK_HOSTS, Holds, Number, ProblemWithin, Seconds, Section
 
 if TYPE_CHECKING:
     from codemode_server.config.settings import LimitSettings
@@ -27,6 +27,22 @@ DEFAULT_IMAGE = (
     "docker.io/library/python:3.14-slim@sha256:b877e50bd90de10af8d82c57a022fc2e0dc731c5320d762a27986facfc3355c1"
 )
 """The official image, pinned by digest, since tags can change."""
+MIN_TOKEN_CHARACTERS = 16
+"""Of a node's token; a shorter one could be guessed."""
+
+
+def address_of(node: str) -> tuple[str, int]:
+    """Host and port of `host:port` or `[IPv6]:port`. Raises `ValueError`."""
+    host, _, port = node.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not host or any(it.isspace() or it in "/@" for it in host) or not (port.isascii() and port.isdigit()):
+        raise ValueError("must be host:port")
+    return host, int(port)
+
+
+def _checked_node(node: str) -> str:
+    address_of(node)
+    return node
 
 
 class SandboxSettings(Section):
@@ -34,10 +50,10 @@ class SandboxSettings(Section):
 
     read_at_start = None
 
-    backend: Literal["auto", "microsandbox", "wasm"] = "auto"
+    backend: Literal["auto", "microsandbox", "wasm", "remote"] = "auto"
     """`microsandbox`: a microVM of its own for each session, where this machine can boot them. `wasm`: CPython inside
     WebAssembly, which works everywhere. `auto`: the first of these that works on this machine; `codemode-server doctor`
-    shows which."""
+    shows which. `remote`: the sandboxes of other machines, which `nodes` names."""
     require: Literal["any", "microvm"] = "any"
     """`microvm`: where microVMs do not work, programs are refused with the reason, and no weaker sandbox is used."""
     warm: Number = Field(default=1, ge=0, le=16)
@@ -57,11 +73,22 @@ class SandboxSettings(Section):
     age_seconds: Seconds = 7_200.0
     """A microVM older than this runs no further program and is replaced."""
 
+    nodes: tuple[Annotated[str, AfterValidator(_checked_node)], ...] = Field(default=(), max_length=100)
+    """Machines that run `codemode-server node`, as `host:port`; a name may have several addresses. They are spoken to
+    over TLS, except those on this machine while there is no `node_ca`."""
+    node_token: Annotated[str | None, Holds.SECRET] = Field(default=None, repr=False, max_length=1_000)
+    """The token of the nodes, by reference: `${NAME}` or `${keyring:NAME}`."""
+    node_ca: str | None = Field(default=None, max_length=1_000)
+    """File with the certificates to trust, or that of the nodes itself; relative to the configuration file. Default:
+    those that the system trusts."""
+
     @model_validator(mode="after")
     def _backend_can_meet_requirement(self) -> Self:
         if not candidates(self):
             problem = f"`{self.require}` can't be met by `backend: {self.backend}`; change one of the two"
             raise ProblemWithin(problem, "require")
+        if self.backend == "remote" and not (self.nodes and self.node_token):
+            raise ProblemWithin("`remote` needs `nodes` and `node_token`", "backend")
         return self
 
 
@@ -96,7 +123,8 @@ class BackendSpec(ABC):
 
     name: str
     """The value of `sandbox.backend` that selects it."""
-    isolation: IsolationLevel
+    isolation: IsolationLevel | None
+    """None if the settings name the machines that decide; `auto` never chooses it."""
     sandbox: str
     """Name of one of its sandboxes in messages."""
 
@@ -155,9 +183,28 @@ class _Wasm(BackendSpec):
         return await started(WasmBackend(warm=settings.warm, announce=announce))
 
 
+class _Remote(BackendSpec):
+    async def diagnose(self, settings: SandboxSettings, *, boot: bool, announce: Announce) -> Diagnosis:
+        from codemode_server.sandbox.backends.remote import backend
+
+        return await backend.diagnose(settings) if self in candidates(settings) else Diagnosis(())
+
+    async def prepare(self, settings: SandboxSettings, archive: Path | None, announce: Announce) -> Check | None:
+        return None
+
+    async def create(
+        self, settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Announce
+    ) -> SandboxBackend:
+        from codemode_server.sandbox.backends.remote.backend import RemoteBackend
+        from codemode_server.sandbox.contract import started
+
+        return await started(RemoteBackend(settings, workspace))
+
+
 BACKENDS: tuple[BackendSpec, ...] = (
     _MicroVm("microsandbox", IsolationLevel.MICROVM, "microVM"),
     _Wasm("wasm", IsolationLevel.WASM, "wasm"),
+    _Remote("remote", None, "sandbox node"),
 )
 """The strongest isolation first."""
 
@@ -176,8 +223,8 @@ def candidates(settings: SandboxSettings) -> list[BackendSpec]:
     return [
         spec
         for spec in BACKENDS
-        if settings.backend in ("auto", spec.name)
-        if settings.require in ("any", spec.isolation.value)
+        if settings.backend == spec.name or (settings.backend == "auto" and spec.isolation is not None)
+        if spec.isolation is None or settings.require in ("any", spec.isolation.value)
     ]
 
 
@@ -186,3 +233,37 @@ def demand(settings: SandboxSettings) -> str:
     if settings.backend != "auto":
         return f"sandbox.backend: {settings.backend}"
     return f"sandbox.require: {settings.require}" if settings.require != "any" else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """What `codemode-server node` offers, and to whom. Raises `ValueError` if others could read or guess the token."""
+
+    host: str
+    port: int
+    """0: any that is free."""
+    token: str = field(repr=False)
+    certificate: Path | None
+    """PEM file; None on loopback only."""
+    key: Path | None
+    """PEM file; None if it is in that of the certificate."""
+    workspaces: Path | None
+    """The shared folder with a folder for each principal."""
+    backend: Literal["auto", "microsandbox", "wasm"]
+    programs: int
+    """How many run at once."""
+    warm: int
+
+    def __post_init__(self) -> None:
+        if self.certificate is None and self.host not in LOOPBACK_HOSTS:
+            raise ValueError(f"on {self.host} a node needs TLS: give a certificate")
+        if len(self.token) < MIN_TOKEN_CHARACTERS:
+            raise ValueError(f"the token needs at least {MIN_TOKEN_CHARACTERS} characters")
+
+
+async def serve_node(options: NodeOptions, announce: Announce) -> None:
+    """Offer the sandboxes of this machine to replicas, until cancelled. Raises `SandboxUnavailable` if there are none,
+    `OSError` if the port can't be opened or the certificate can't be used."""
+    from codemode_server.sandbox.backends.remote import node
+
+    await node.serve(options, announce)

@@ -1,8 +1,8 @@
 """Runs a command of the person that prints a secret: without a shell, with bounded time and output.
 
-Its standard output is the secret, so it is in no message. The end of its standard error is, without what it also
-printed to standard output. The command has our environment, no input and no terminal, and a group of its own; what it
-leaves running in that group is ended, so that a process that holds a pipe open delays nobody.
+Nothing that it prints is in a message: its standard output is the secret, and its standard error may show a part of
+that. The command has our environment, no input and no terminal, and a group of its own; what it leaves running in that
+group is ended, so that a process that holds a pipe open delays nobody, and all of it if the product is killed.
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ import shlex
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL
 
 from codemode_server.domain.errors import SecretUnavailable
-from codemode_server.processes.child_process import OutputTail, kill_group, start_blocking
+from codemode_server.processes.child_process import kill_group, start_blocking
+from codemode_server.processes.orphan_reaper import Reaper
 
 COMMAND_S = 10.0
 MAX_OUTPUT_BYTES = 64 * 2**10
-_MAX_ERROR_BYTES = 4 * 2**10
-_SHOWN_CHARACTERS = 300
 _DRAIN_S = 0.5
 """How long to read on after the command has ended."""
 
@@ -43,7 +41,7 @@ class CommandRun:
         with self._lock:
             if self._is_ended:
                 raise OSError(errno.ECANCELED, "codemode-server needs it no longer")
-            self._process = start_blocking(words, env=env, cwd=cwd, stdin=DEVNULL)
+            self._process = start_blocking(words, env=env, cwd=cwd, stdin=DEVNULL, stderr=DEVNULL)
             return self._process
 
     def end(self) -> None:
@@ -60,38 +58,35 @@ def output_of(
     """Output of the command, without white space around it. Blocks; `run` can be ended meanwhile. Raises
     `SecretUnavailable`: it could not be started, failed, took too long, or printed nothing, too much or no text."""
     words = words_of(command)
-    shown = repr(words[0])
+    shown, reaper = repr(words[0]), Reaper()
+    reaper.start()  # first, so that the command is watched as soon as it runs
     try:
         process = (run or CommandRun()).start(words, env, cwd)
     except (OSError, ValueError) as error:
+        reaper.stop()
         reason = getattr(error, "strerror", None) or "it is no valid command"
         raise SecretUnavailable(f"the command {shown} can't be started: {reason}") from None
-    output, said = bytearray(), OutputTail()
-    readers = (
-        threading.Thread(target=_read, args=(process, output), daemon=True, name="secret"),
-        threading.Thread(target=_read_errors, args=(process, said), daemon=True, name="secret"),
-    )
-    for reader in readers:
-        reader.start()
+    reaper.watch(process.pid)
+    output = bytearray()
+    reader = threading.Thread(target=_read, args=(process, output), daemon=True, name="secret")
+    reader.start()
     is_late = False
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
         is_late = True
     finally:
-        kill_group(process)  # then nothing holds the pipes open
+        kill_group(process)  # then nothing holds the pipe open
         code = process.wait()
-        until = time.monotonic() + _DRAIN_S
-        for reader in readers:
-            reader.join(max(0.0, until - time.monotonic()))
-    errors = said.text
+        reaper.stop()
+        reader.join(_DRAIN_S)
     if len(output) > MAX_OUTPUT_BYTES:
         raise SecretUnavailable(f"the command {shown} printed more than {MAX_OUTPUT_BYTES // 2**10} KiB")
     if is_late:
-        raise SecretUnavailable(f"the command {shown} did not end within {seconds:g} s{_said(errors, output)}")
+        raise SecretUnavailable(f"the command {shown} did not end within {seconds:g} s")
     if code:
-        raise SecretUnavailable(f"the command {shown} ended with code {code}{_said(errors, output)}")
-    return _text(bytes(output), shown, errors)
+        raise SecretUnavailable(f"the command {shown} ended with code {code} (run it yourself to see why)")
+    return _text(bytes(output), shown)
 
 
 def _read(process: subprocess.Popen[bytes], output: bytearray) -> None:
@@ -100,14 +95,6 @@ def _read(process: subprocess.Popen[bytes], output: bytearray) -> None:
     with process.stdout as stdout:
         while len(output) <= MAX_OUTPUT_BYTES and (piece := stdout.read(MAX_OUTPUT_BYTES)):
             output += piece
-
-
-def _read_errors(process: subprocess.Popen[bytes], said: OutputTail) -> None:
-    """Read all of standard error, and hold its end."""
-    assert process.stderr is not None  # noqa: S101 - it was started with it
-    with process.stderr as stderr:
-        while piece := stderr.read(MAX_OUTPUT_BYTES):
-            said.add(piece, _MAX_ERROR_BYTES)
 
 
 def words_of(command: str) -> list[str]:
@@ -131,22 +118,13 @@ def _words_on_windows(command: str) -> list[str]:
     return [word.replace('"', "") for word in re.findall(r'(?:[^\s"]|"[^"]*")+', command)]
 
 
-def _text(output: bytes, shown: str, errors: str) -> str:
+def _text(output: bytes, shown: str) -> str:
     try:
         text = output.decode().strip()
     except UnicodeDecodeError:
         raise SecretUnavailable(f"the command {shown} printed something that is not UTF-8") from None
     if not text:
-        raise SecretUnavailable(f"the command {shown} printed nothing{_said(errors, bytearray())}")
+        raise SecretUnavailable(f"the command {shown} printed nothing")
     if "\0" in text:
         raise SecretUnavailable(f"the command {shown} printed a NUL character")
     return text
-
-
-def _said(said: str, output: bytearray) -> str:
-    """The end of standard error, for a message, without anything that was printed as the secret."""
-    printed = output.decode("utf-8", "replace")
-    for word in sorted({word for word in printed.split() if len(word) >= 4}, key=len, reverse=True):
-        said = said.replace(word, "***")
-    said = re.sub(r"\s+", " ", said)
-    return f": {said[-_SHOWN_CHARACTERS:]}" if said else ""

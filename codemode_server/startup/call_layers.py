@@ -20,7 +20,7 @@ from codemode_server.calls.events import (
 from codemode_server.calls.gateway import Gateway
 from codemode_server.calls.kernel import Decisions, Kernel, Layer
 from codemode_server.calls.resolver import CatalogSource, TargetResolver
-from codemode_server.calls.steps import Approval, Approver, Begin, Check, NoApprover, Send
+from codemode_server.calls.steps import Approval, Approver, Begin, Check, NoApprover, Send, WriteTurn
 from codemode_server.config.live import LiveConfig
 from codemode_server.features import create, provided
 from codemode_server.features.changed_tools.call_layer import ChangedTools
@@ -68,8 +68,9 @@ def gateway(
         Approval(approver, decisions, resolver, events),  # decides again whenever what was decided on has changed
         *_layers("replay_layer", decisions),  # also what a person says has arrived
         *_layers("dry_run_layer"),  # nothing of what is inside is done
+        *_layers("sign_in_layer", features.sign_ins, events),  # asks a person, so no turn is held
+        WriteTurn(upstreams),  # one that waits was not sent, so nothing is recorded of it
         Begin(journal, events, config, privacy or ServerTexts()),  # a call that can't be recorded is not sent
-        *_layers("sign_in_layer", features.sign_ins, events),  # the same record holds
     ]
     kernel = Kernel(layers, Send(upstreams), decisions=decisions, journal=journal, events=events, config=config)
     return Gateway(resolver, kernel, events, features.sign_ins)

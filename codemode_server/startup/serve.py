@@ -25,10 +25,13 @@ from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.mcp_server.opening import FirstLists, HostStreams, Opening
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from codemode_server.app import App
     from codemode_server.config import LoadedSettings
     from codemode_server.config.live import LiveConfig
     from codemode_server.mcp_server.auth.authenticator import Authenticator
+    from codemode_server.mcp_server.http import HttpService
     from codemode_server.startup.upstream_catalog import UpstreamCatalog
 
 logger = logging.getLogger(__name__)
@@ -40,6 +43,8 @@ _AFTER_HANDSHAKE_SECONDS = 0.02
 """Delay between the first answer and further work, so that the answer is sent first."""
 _STORED_AFTER_SECONDS = 1.0
 """Delay between a change of the tools and its storing; others follow while servers start."""
+_LOOK_SECONDS, _LAST_ANSWERS_SECONDS = 0.05, 3.0
+"""How often a server that drains looks whether programs run, and how long those have for their answers that it ends."""
 _STARTING_SECONDS = 5.0
 """After the first answer; then the libraries are loaded and the servers have listed their tools."""
 
@@ -81,6 +86,12 @@ class _Start:
                 self._configuration = error
         return self._configuration
 
+    @property
+    def secret(self) -> str | None:
+        """What servers over HTTP may share; over stdio a host has one server."""
+        loaded = self._configuration
+        return None if loaded is None or isinstance(loaded, SettingsError) else loaded.settings.state.key
+
     def lists(self) -> FirstLists | None:
         from codemode_server.startup import first_lists
 
@@ -114,11 +125,12 @@ class _Service:
         self._log = ""
         """Path of the log, for messages; empty until the log is started."""
         self._opening = opening
-        self._front = McpServer(opening.definitions if opening is not None else None)
+        self._http: HttpService | None = None
+        self._front = McpServer(opening.definitions if opening is not None else None, start.secret)
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._take_signals)
+            tasks.start_soon(self._take_signals, tasks)
             tasks.start_soon(self._serve_front)
             try:
                 await self._serve_product()
@@ -153,9 +165,9 @@ class _Service:
         self._front.connected.set()
         access = listener.access
         app = http.sessions(self._front, listener.host, access.settings.url)
-        server = http.server(app, access, self._front)
+        self._http = http.HttpService(app, access, self._front)
         listener.announce()
-        await server.serve([listener.socket])
+        await self._http.server.serve([listener.socket])
 
     async def _serve_product(self) -> None:
         with anyio.move_on_after(_HANDSHAKE_SECONDS):
@@ -250,13 +262,29 @@ class _Service:
         gc.collect()
         gc.freeze()
 
-    async def _take_signals(self) -> None:
+    async def _take_signals(self, tasks: TaskGroup) -> None:
         if sys.platform == "win32":
             return  # its event loop has no signal handlers; Ctrl+C raises KeyboardInterrupt
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
             async for number in received:
-                self._code = 128 + number
-                self._stop.set()
+                if number == signal.SIGTERM and self._http and self._listener and not self._front.is_draining:
+                    self._front.drain()
+                    tasks.start_soon(self._drain, self._http, self._listener.access.settings.drain_seconds)
+                else:
+                    self._code = 128 + number
+                    self._stop.set()
+
+    async def _drain(self, service: HttpService, seconds: float) -> None:
+        """Let programs and answers come to their end, and end then."""
+        with anyio.move_on_after(seconds) as limit:
+            while self._front.has_live:  # noqa: ASYNC110 - it is looked at only now
+                await anyio.sleep(_LOOK_SECONDS)
+            await service.drained()
+        if limit.cancelled_caught:
+            self._front.cancel_all()
+            with anyio.move_on_after(_LAST_ANSWERS_SECONDS):
+                await service.drained()
+        self._stop.set()
 
 
 async def _store_lists(app: App) -> None:

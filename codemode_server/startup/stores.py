@@ -40,7 +40,7 @@ class Stores:
         self.thread = DatabaseThread(folder)
         self.ownership = Ownership(folder)
         self.upkeep = Upkeep(folder, self.ownership, *_retention(settings), deletions=provided("delete_old_rows"))
-        cipher = JournalCipher(folder)
+        cipher = JournalCipher(folder, settings.key)
         self.audit = Audit(self.thread, self.upkeep.note_written)
         self.journal = Journal(
             self.thread,
@@ -52,7 +52,7 @@ class Stores:
         )
         self.approvals = ApprovalStore(self.thread, cipher)
         self.sources = SourceStore(self.database, self.thread, self.ownership)
-        self.token_cipher = TokenCipher(folder)
+        self.token_cipher = TokenCipher(folder, settings.key)
         cached = partial(Cache, self.database, self.thread)
         self.vectors = cached(VECTORS)
         self.observed_types = cached(TYPES)

@@ -201,7 +201,8 @@ class Upkeep:
             return len(names)
 
         self._in_batches(remove)
-        self._change(database, events, partial(_delete, events), events.c.at <= before)
+        is_alone = ~select(executions.c.execution_id).where(executions.c.execution_id == events.c.execution_id).exists()
+        self._change(database, events, partial(_delete, events), (events.c.at <= before) & is_alone)
         # A product that was taken for dead may have gone on calling after its execution was deleted.
         self._change(database, calls, partial(_delete, calls), is_gone)
 

@@ -247,7 +247,7 @@ class Journal:
         self, call: ToolCall, decision: Decision, *, is_read_only: bool, recorded_arguments: str | None = None
     ) -> None:
         """Returns once the call survives the death of the process, and, if it is sent and not `is_read_only`, that of
-        the machine. A caller that is cancelled meanwhile has recorded it; to begin it once more changes nothing."""
+        the machine. A caller that is cancelled meanwhile has recorded it; to begin it once more begins it now."""
         await (await self.submit_call(call, decision, is_read_only=is_read_only, recorded_arguments=recorded_arguments))
 
     async def submit_call(
@@ -272,7 +272,8 @@ class Journal:
         def begin(connection: Connection) -> None:
             self._raise_unwritten(call.execution_id)
             values = {"arguments": arguments(), **self._decision_values(decision, place)}
-            connection.execute(upsert(connection, calls), row | values)
+            # A transaction that changes nothing would not be written to disk, so one that is begun again has its time.
+            connection.execute(upsert(connection, calls, "started_at"), row | values)
 
         # A call that only reads can be repeated after a power cut, so its record need not survive that.
         return self._thread.submit(begin, is_durable=not is_read_only and isinstance(decision, Allow))
@@ -293,7 +294,7 @@ class Journal:
         place = f"{execution_id}/{seq}"
         has_result = outcome.status is CallStatus.SUCCEEDED or outcome.result is not None
         received = [outcome.encoding, outcome.result]
-        result = await self._prepared(execution_id, received, f"{place}/result") if has_result else _nothing
+        result = await self._prepared(execution_id, received, f"{place}/result") if has_result else lambda: None
         of = {"of_execution": execution_id, "of_seq": seq}
         new = {
             "status": outcome.status,
@@ -450,10 +451,6 @@ class Journal:
         except ValueUnreadable as problem:
             return f"({problem})"
         return text
-
-
-def _nothing() -> None:
-    return None
 
 
 def _json(value: JsonValue) -> bytes:

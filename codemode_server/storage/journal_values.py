@@ -20,10 +20,10 @@ class JournalCipher(PrivateCipher):
     """Encrypts the arguments, results, programs and errors of the journal in one state folder; each value is
     bound to its row and column. Raises `JournalUnavailable` if its key can't be used."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(
-            folder / KEY_NAME, "the journal's key", "arguments and results of past calls", JournalUnavailable
-        )
+    def __init__(self, folder: Path, secret: str | None = None) -> None:
+        """`secret`: `state.key`."""
+        lost = "arguments and results of past calls"
+        super().__init__(folder / KEY_NAME, "the journal's key", lost, JournalUnavailable, secret)
 
 
 def to_record(row: AnyRow, decrypted: Callable[[bytes | None, str], str | None]) -> ExecutionRecord:

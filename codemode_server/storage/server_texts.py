@@ -18,8 +18,10 @@ class TokenCipher(PrivateCipher):
     """Encrypts what may hold personal data in one state folder: the values of privacy tokens, and texts of servers.
     Raises `JournalUnavailable` if its key can't be used."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder / KEY_NAME, "the key of the privacy tokens", "what they stand for", JournalUnavailable)
+    def __init__(self, folder: Path, secret: str | None = None) -> None:
+        """`secret`: `state.key`."""
+        lost = "what they stand for"
+        super().__init__(folder / KEY_NAME, "the key of the privacy tokens", lost, JournalUnavailable, secret)
 
 
 class ServerTexts:

@@ -1,4 +1,4 @@
-"""Encrypts values with a key in a private file.
+"""Encrypts values with a key in a private file, or with one that is derived from a secret that several servers share.
 
 It uses AES-256-GCM. A value is bound to its place, such as a row and column: moved to another place it cannot be
 decrypted. `cryptography` is imported when the first value is encrypted, not before the host has its handshake.
@@ -25,6 +25,18 @@ _FORMAT = b"\x01"
 _KEY_ID_BYTES, _NONCE_BYTES = 8, 12
 
 
+def derived_key(secret: str, purpose: str) -> bytes:
+    """32 bytes for one purpose (HKDF with SHA-256): whoever learns them learns neither the secret nor those of another
+    purpose. Raises `ValueError`: the secret is a reference that was not resolved."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    if "${" in secret:
+        raise ValueError("state.key is a reference that only the server resolves; give it as a variable, ${NAME}")
+    info = _encoded(f"codemode-server/{purpose}")
+    return HKDF(SHA256(), length=_KEY_BYTES, salt=None, info=info).derive(_encoded(secret))
+
+
 class ValueUnreadable(Exception):
     """Raised for a value that can't be decrypted; the message says why."""
 
@@ -32,10 +44,14 @@ class ValueUnreadable(Exception):
 class PrivateCipher:
     """Works in any thread. The key is read, or created, at the first use."""
 
-    def __init__(self, path: Path, title: str, lost: str, unavailable: type[CodemodeError]) -> None:
-        """`path` is the file of the key. For messages: `title` is what the key is called, and `lost` what can't be read
-        without it. `unavailable` is raised by all methods where the key can't be used."""
+    def __init__(
+        self, path: Path, title: str, lost: str, unavailable: type[CodemodeError], secret: str | None = None
+    ) -> None:
+        """`path` is the file of the key; with a `secret` the key is derived from that and the name of the file, which
+        is not read. For messages: `title` is what the key is called, and `lost` what can't be read without it.
+        `unavailable` is raised by all methods where the key can't be used."""
         self.path = path
+        self._secret = secret
         self._title = title
         self._lost = lost
         self._unavailable = unavailable
@@ -57,6 +73,8 @@ class PrivateCipher:
         if data[:1] != _FORMAT:
             raise ValueUnreadable("it was written by a newer codemode-server")
         if data[1 : 1 + _KEY_ID_BYTES] != key_id:
+            if self._secret is not None:
+                raise ValueUnreadable("state.key was another one when it was encrypted, or was not set; set it back")
             raise ValueUnreadable(f"the key that encrypted it is no longer in {self.path}; restore that file")
         start = len(_FORMAT) + _KEY_ID_BYTES
         nonce, rest = data[start : start + _NONCE_BYTES], data[start + _NONCE_BYTES :]
@@ -76,9 +94,15 @@ class PrivateCipher:
             if self._loaded is None:
                 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-                key = self._read_or_make()
+                key = self._read_or_make() if self._secret is None else self._derive(self._secret)
                 self._loaded = hashlib.sha256(key).digest()[:_KEY_ID_BYTES], AESGCM(key), key
             return self._loaded
+
+    def _derive(self, secret: str) -> bytes:
+        try:
+            return derived_key(secret, self.path.name)
+        except ValueError as error:
+            raise self._unavailable(str(error)) from None
 
     def _read_or_make(self) -> bytes:
         try:

@@ -29,6 +29,10 @@ class ConnectionEnded(RequestFailed):
         super().__init__(-32_000, "Connection closed")
 
 
+class TaskLost(RequestFailed):
+    """Raised when the server made a task of a call and its result can't be had: the task may have done its work."""
+
+
 class Answer:
     """The result of a request, as it came."""
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _JUST_ENDED = "the connection ended"
+_ADJUSTABLE = ("timeout", "concurrent_writes", "tools", "effects", "labels", "description")
+"""Settings that need no new connection."""
 _CLOSING_S = 2.0
 """Longest wait of a lost call for the last words of a server that ends."""
 
@@ -72,6 +74,8 @@ class Connection:
         self.block_lists: set[tuple[str, str]] = set()
         """Raw names and digests of the tools that have given a list as a block for each item."""
         self.requests = Requests(self)
+        self.writing = anyio.Lock(fast_acquire=True)
+        """Held by the one call on its way that may write."""
 
     @property
     def listing(self) -> UpstreamListing:
@@ -91,8 +95,8 @@ class Connection:
             self._publish()
 
     def adjust(self, settings: ServerSettings) -> bool:
-        """Take settings that need no new connection; False if these do."""
-        taken = {name: getattr(settings, name) for name in ("timeout", "tools", "effects", "labels", "description")}
+        """Take settings that need no new connection; False if there are others."""
+        taken = {name: getattr(settings, name) for name in _ADJUSTABLE}
         if self.settings.model_copy(update=taken) != settings:
             return False
         if self.settings != settings:

@@ -13,7 +13,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import AnswerLost, CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
 from codemode_server.support.off_loop import LARGE_BYTES
 from codemode_server.support.redaction import Redactor
-from codemode_server.upstreams.answers import ConnectionEnded, RequestFailed
+from codemode_server.upstreams.answers import ConnectionEnded, RequestFailed, TaskLost
 from codemode_server.upstreams.listings import LIST_IS
 from codemode_server.upstreams.messages import NO_MESSAGE, NOT_TAKEN, TOO_DEEP, TOO_LARGE, UNREADABLE
 from codemode_server.upstreams.results import error_text
@@ -105,6 +105,9 @@ def call_error(
         reason = reason_in(body.encode("utf-8", "replace"), redactor)
         said = f"the result of {what} of server {server!r} is not a valid JSON-RPC message"
         return AnswerLost(f"{said}{reason and f': {reason}'}; {outcome_unknown(what)}")
+    if isinstance(error, TaskLost):
+        why = error_text(message, redactor)
+        return AnswerLost(f"server {server!r} lost the task that it made of {what}: {why}; {outcome_unknown(what)}")
     status = error_text(refused[-1], redactor) if refused else ""
     # mcp says "Session terminated", servers "Session not found", "No valid session ID", "Server not initialized".
     if status.startswith(("400", "404")) and re.search("session|not initialized", message, re.IGNORECASE):

@@ -27,7 +27,7 @@ from codemode_server.domain.errors import (
     UpstreamUnavailable,
 )
 from codemode_server.domain.input_requests import Feature, InputProvider, InputRefused, InputRequest
-from codemode_server.upstreams.answers import Answer, ConnectionEnded, RequestFailed
+from codemode_server.upstreams.answers import Answer, ConnectionEnded, RequestFailed, TaskLost
 from codemode_server.upstreams.failures import SessionExpired, call_error, outcome_unknown, required_addresses
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.repairs import as_object, as_text
@@ -208,7 +208,8 @@ class Requests:
             if isinstance(error, ConnectionEnded):
                 session.lost.set()
                 why_lost = await self._connection.why_lost(session)
-            if refused and refused[-1].startswith("401") and (tokens := self._connection.deps.tokens) is not None:
+            is_unsent = refused and refused[-1].startswith("401") and not isinstance(error, TaskLost)
+            if is_unsent and (tokens := self._connection.deps.tokens) is not None:
                 if not self._in_flight:  # the others get their answers, or their own 401
                     session.lost.set()
                 reason = tokens.problem or f"answered with HTTP {refused[-1]}"
@@ -259,8 +260,8 @@ class Requests:
 
 async def _task_result(session: Session, created: Answer, features: frozenset[Feature], heard: OnProgress) -> Answer:
     """The result of the task with which the server has answered a call (protocol 2025-11-25), which is polled, and
-    cancelled with this. `heard` gets the messages of its status. Raises as `Session.request`, and `ToolFailed`: the
-    task has no id."""
+    cancelled with this. `heard` gets the messages of its status. Raises as `Session.request`, and `TaskLost`;
+    `ToolFailed`: the task has no id."""
     answered = await created.read(lambda result: result)
     if "task" not in answered:
         return Answer(answered)
@@ -280,6 +281,13 @@ async def _task_result(session: Session, created: Answer, features: frozenset[Fe
             heard(0.0, None, as_text(task.get("statusMessage")))
         # A task that needs input asks while its result is waited for.
         answer = await session.request("tasks/result", {**identity}, heard, features)
+    except RequestFailed as error:
+        if refused := refusals.get():
+            raise TaskLost(error.code, refused[-1]) from error
+        if task.get("status") != "working" or isinstance(error, ConnectionEnded):  # the error is the task's result
+            raise
+        raise TaskLost(error.code, error.message) from error
+    else:
         is_over = True
         return answer
     finally:

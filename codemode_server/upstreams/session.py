@@ -66,8 +66,11 @@ _READ_S = 5.0
 _CANCEL_S = 5.0
 """Longest wait for streams of mcp to take a cancellation."""
 _MAX_ID_DIGITS = 20
-_MAX_REPLIES = 100
-"""Requests of a server that are being answered; more are dropped, as those of a server that asks and does not read."""
+_MAX_ANSWERS = 100
+"""Requests of a server that are being answered; those that come meanwhile get an error at once."""
+_MAX_REPLIES = 500
+"""Answers and errors on their way; more requests are dropped, as those of a server that asks and does not read."""
+_TOO_MANY = f"{_MAX_ANSWERS} requests are being answered; ask again later"
 _TRACER = trace.get_tracer("mcp-python-sdk")
 """The name under which mcp's own client traces requests."""
 
@@ -264,7 +267,7 @@ class Session:
         if isinstance(message, types.JSONRPCRequest):
             if self._replies < _MAX_REPLIES:
                 self._replies += 1
-                self._tasks.start_soon(self._reply, message)
+                self._tasks.start_soon(self._reply, message, self._replies > _MAX_ANSWERS)
             return False
         if (pending := self._waiting_for(message.id)) is None or pending.outcome.done():
             return False
@@ -313,18 +316,21 @@ class Session:
             request_id = int(request_id)  # servers make texts of numbers
         return self._pending.get(request_id) if type(request_id) in (int, str) else None
 
-    async def _reply(self, request: types.JSONRPCRequest) -> None:
+    async def _reply(self, request: types.JSONRPCRequest, is_refused: bool) -> None:
         try:
-            await self._answer(request)
+            await self._answer(request, is_refused)
         finally:
             self._replies -= 1
 
-    async def _answer(self, request: types.JSONRPCRequest) -> None:
+    async def _answer(self, request: types.JSONRPCRequest, is_refused: bool) -> None:
         reply: dict[str, Any] = {}
         with anyio.CancelScope() as scope:
             self._answering[request.id] = scope
             try:
-                reply = {"result": await result_for(request, self.protocol, self._owner.requests)}
+                if is_refused:
+                    reply = {"error": {"code": types.INTERNAL_ERROR, "message": _TOO_MANY}}
+                else:
+                    reply = {"result": await result_for(request, self.protocol, self._owner.requests)}
             except RequestFailed as error:
                 reply = {"error": {"code": error.code, "message": error.message}}
             except Exception as error:

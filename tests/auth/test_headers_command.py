@@ -107,7 +107,7 @@ async def test_its_keys_are_masked_before_and_after_a_change(keyed: Keyed, tmp_p
         ("""print('{"a b": "c"}')""", "printed a name that no HTTP header can have"),
         ("""print('{"Authorization": 1}')""", "printed a value for Authorization that no HTTP header can have"),
         ("""print('{"A": "b\\\\r\\\\nC: d"}')""", "printed a value for A that no HTTP header can have"),
-        ("import sys; sys.exit('sign in first')", "ended with code 1: sign in first"),
+        ("import sys; sys.exit('sign in first')", "ended with code 1 (run it yourself to see why)"),
     ],
 )
 async def test_what_it_does_wrong_is_the_reason_why_the_server_is_down(

@@ -264,7 +264,8 @@ async def test_held_back_calls_whose_results_the_program_uses_are_named(shared: 
     dry = await shared.dry("issue = create_issue(title='bug')\nif issue['state'] == 'open':\n    write(text='open')")
     assert dry.content["plan"]["unforeseen"] == [
         "calls that depend on the result of call 1 (create_issue), which was not sent: they may be missing here, or "
-        "get other arguments"
+        "get other arguments",
+        "line 5: the condition depends on a result that is unknown here, so the program may branch otherwise",
     ]
     dry = await shared.dry("create_issue(title='bug')\nif count() > 0:\n    write(text='known')")
     assert dry.content["plan"]["unforeseen"] == [], "control: no result is used"
@@ -272,6 +273,24 @@ async def test_held_back_calls_whose_results_the_program_uses_are_named(shared: 
     assert dry.content["plan"]["unforeseen"] == [], "it is only shown"
     dry = await shared.dry("print([write(text='a') for _ in create_issue(title='bug')])")
     assert "call 1 (create_issue)" in dry.content["plan"]["unforeseen"][0]
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("issues = [create_issue(title='a')]\nfor issue in issues:\n    new = issue['is_new']\n    1 if new else 2", 7),
+        ("from servers.tracker import comment as say\ndef said():\n    return say(1, 'a')\nwhile said(): break", 7),
+        ("made = await asyncio.gather(comment(1, 'a'))\n[it for it in range(3) if it in made]", 5),
+        ("total = 0\ntotal += len(comment(1, 'a')['tags'])\nassert total", 6),
+        ("known = read_issue(1)\ncomment(1, 'a')\nif known['title']: pass", None),
+    ],
+)
+async def test_a_condition_that_depends_on_a_call_that_was_not_sent_is_named_by_its_line(
+    shared: DryProduct, code: str, line: int | None
+) -> None:
+    """The placeholder of a boolean or an enum is a plain value, which the program may have compared."""
+    unforeseen = (await shared.dry(code)).content["plan"]["unforeseen"]
+    assert [it.partition(":")[0] for it in unforeseen if "condition" in it] == ([f"line {line}"] if line else [])
 
 
 @pytest.mark.parametrize("action", ["resume", "apply"])

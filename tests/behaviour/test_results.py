@@ -140,8 +140,8 @@ async def test_the_results_of_calls_are_read_by_the_next_program_however_it_fail
         assert read.value == control.value
         name = failed.content["execution_id"]
         for key, said in {
-            name: f"{name} failed, and it has no value; there is {name}/calls/N for N = 1, 2",
-            f"{name}/calls/9": f"{name} failed, and call 9 of it has no result; there is {name}/calls/N for N = 1, 2",
+            name: f"{name} failed and has no value; there is {name}/calls/N for N = 1, 2",
+            f"{name}/calls/9": f"call 9 of {name} has no stored result; there is {name}/calls/N for N = 1, 2",
             "x9": f"the last: '{control.content['execution_id']}', '{name}/calls/2'",
         }.items():
             assert said in (await host.run(f"from codemode import results\nresults[{key!r}]")).text

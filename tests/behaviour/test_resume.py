@@ -68,7 +68,9 @@ async def product(folder: Path, **sections: Any) -> AsyncIterator[Resumable]:
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Resumable]:
-    async with for_all(product(tmp_path_factory.mktemp("resume"), server={"timeout": 1})) as opened:
+    async with for_all(
+        product(tmp_path_factory.mktemp("resume"), server={"timeout": 1, "concurrent_writes": True})
+    ) as opened:
         yield opened
 
 
@@ -88,6 +90,17 @@ except ToolError as error:
     assert "the diary is full" in said
     assert answer.content["execution_id"] == name
     assert shared.diary() == ["a0", "a1", "a2", "a3", "b"]
+
+
+async def test_results_of_calls_are_still_read_once_the_resumed_program_has_succeeded(shared: Resumable) -> None:
+    """The model was told their names when it failed."""
+    name = await shared.broken(f"write(text='a')\nwrite(text='b')\n{ONCE_BROKEN}write(text='c')\n'done'")
+    assert (await shared.resume(name)).value == "done", "control"
+    parts = name, f"{name}/calls/2"
+    read = await shared.host.run(f"from codemode import results\n[results[part] for part in {parts}]")
+    assert read.value == ["done", 2]
+    missing = await shared.host.run(f"from codemode import results\nresults['{name}/calls/3']")
+    assert f"call 3 of {name} has no stored result; there is {name}/calls/N for N = 1, 2" in missing.text
 
 
 async def test_concurrent_calls_in_another_order_are_no_departure(shared: Resumable) -> None:

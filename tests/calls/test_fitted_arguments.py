@@ -3,6 +3,7 @@ nothing; `forms` are what the guest says of a text that stands for a Python valu
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -74,6 +75,9 @@ WHOLE = "2", {"number": 2}
 HOUR = "1:00:00", {"number": 3600, "duration": "PT3600S"}
 MOMENT = "2026-01-02T03:04:05", {"date": "2026-01-02"}
 DAY = "2026-01-02", {"date-time": "2026-01-02T00:00:00"}
+UMLAUTS, CONTROLS, PICTURE = (
+    (base64.b64encode(it).decode(), {"base64": True}) for it in ("äöü\n".encode(), b"\0a", b"\x89P")
+)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +92,20 @@ DAY = "2026-01-02", {"date-time": "2026-01-02T00:00:00"}
         ({**TEXT, "format": "date"}, MOMENT, "2026-01-02"),
         ({**TEXT, "format": "date-time"}, DAY, "2026-01-02T00:00:00"),
         ({"anyOf": [{**TEXT, "format": name} for name in ("date", "date-time")]}, MOMENT, MOMENT[0]),
+        *(
+            (schema, UMLAUTS, "äöü\n")
+            for schema in (TEXT, {"type": ["string", "null"]}, {**TEXT, "contentMediaType": "text/plain"})
+        ),
+        *(
+            (schema, UMLAUTS, UMLAUTS[0])
+            for schema in (
+                {},
+                {**TEXT, "contentEncoding": "base64"},
+                {**TEXT, "format": "byte"},
+                {"description": "The file, Base64-encoded", "anyOf": [TEXT, {"type": "null"}]},
+            )
+        ),
+        *((TEXT, it, it[0]) for it in (CONTROLS, PICTURE)),
     ],
 )
 def test_a_python_value_has_the_form_that_the_schema_takes(schema: Any, value: Any, sent: Any) -> None:
@@ -97,3 +115,13 @@ def test_a_python_value_has_the_form_that_the_schema_takes(schema: Any, value: A
         "value": ["", sent]
     }
     assert fitted_arguments(tool(schema), {"value": text}) == {"value": text}, "a text of the program stays one"
+
+
+def test_bytes_stay_base64_for_a_parameter_whose_name_says_so() -> None:
+    schema = {"type": "object", "properties": {"data_base64": TEXT}}
+    listing = UpstreamListing("shop", UpstreamState.READY, (ToolDefinition("order", input_schema=schema),))
+    text, forms = UMLAUTS
+    sent = fitted_arguments(
+        Catalog.build([listing]).tool("shop", "order"), {"data_base64": text}, [(("data_base64",), forms)]
+    )
+    assert sent == {"data_base64": text}

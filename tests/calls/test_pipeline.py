@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -59,6 +59,7 @@ class RecordingJournal(NoJournal):
         self, call: ToolCall, decision: Decision, *, is_read_only: bool, recorded_arguments: str | None = None
     ) -> Awaitable[None]:
         self._steps.record("begin")
+        self._steps.durable.append(not is_read_only)
         return self._commit()
 
     async def _commit(self) -> None:
@@ -108,6 +109,8 @@ class Steps:
     upstream_error: Exception | None = None
     decided_again: Decision | None = None
     """The decision that the journal got with the last outcome."""
+    durable: list[bool] = field(default_factory=list)
+    """Whether each record of a beginning had to survive a power cut."""
 
     def __post_init__(self) -> None:
         self.journal = RecordingJournal(self)
@@ -158,6 +161,27 @@ async def test_a_call_that_is_decided_again_is_recorded_with_its_last_decision()
     one = gateway_of(lambda: CATALOG, steps.upstreams, steps.journal, config)
     await one.call(calls, "github", "create_issue", {"title": "Bug"})
     assert steps.decided_again == Allow("rule 1 of permissions.rules (allow: github/*)")
+
+
+async def test_a_read_that_becomes_a_write_before_it_is_sent_is_recorded_as_one() -> None:
+    """Else a power cut could take the record of a write that was sent."""
+    steps, calls = Steps(), execution()
+    catalog, writing = CATALOG, replace(READING, effect=Effect.WRITES)
+
+    class Changed(RecordingUpstreams):
+        async def respond(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
+            nonlocal catalog
+            if catalog is CATALOG:
+                catalog = Catalog.build([UpstreamListing("github", UpstreamState.READY, (TOOL, writing))])
+                raise DecisionOutdated("the server has changed the tool")
+            return await super().respond(server, tool, arguments)
+
+    steps.upstreams = Changed(steps)
+    await gateway_of(lambda: catalog, steps.upstreams, steps.journal, LiveConfig()).call(
+        calls, "github", "list_issues", {}
+    )
+    assert steps.steps == ["begin", "begin", "send", "end succeeded"]
+    assert steps.durable == [False, True]
 
 
 class TestALimitOfARule:

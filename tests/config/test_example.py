@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "upstream.yaml"
+NODES = {"nodes", "node_token", "node_ca"}
+"""Settings of the sandbox that have no default to show."""
 
 
 def _uncommented() -> str:
@@ -38,13 +40,15 @@ def test_everything_that_stands_in_comments_loads_too_and_shows_the_defaults(fol
         env=dict.fromkeys(
             ("HOME", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY", "GITHUB_TOKEN", "LINEAR_TOKEN"),
             "/home/me",
-        ),
+        )
+        | {"CODEMODE_KEY": "k" * 32, "CODEMODE_NODE_TOKEN": "k" * 32},
     )
     settings, defaults = loaded.settings, Settings()
     assert list(settings.servers) == ["filesystem", "github", "linear", "time"]
     assert settings.permissions.rules
     assert settings.limits == defaults.limits
-    assert settings.sandbox == defaults.sandbox
+    assert settings.sandbox.nodes
+    assert settings.sandbox.model_dump(exclude=NODES) == defaults.sandbox.model_dump(exclude=NODES)
     assert settings.search == defaults.search
     assert TracingSettings.of(settings).service_name == TracingSettings.of(defaults).service_name
     assert settings.state.payloads == defaults.state.payloads

@@ -71,7 +71,8 @@ def test_a_command_that_fails_turns_off_its_server_alone(folder: Folder) -> None
     assert list(loaded.settings.servers) == ["b"]
     (line,) = loaded.server_errors
     assert line.partition("T: ")[2] == (
-        "the command 'sh' ended with code 2: no key; mend that, then save the configuration file again"
+        "the command 'sh' ended with code 2 (run it yourself to see why); mend that, then save the configuration file "
+        "again"
     )
 
 

@@ -9,14 +9,25 @@ import os
 import re
 import signal
 import subprocess
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio
+import httpx2
 import pytest
+from codemode_server.storage.approval_store import ApprovalStore
 
+from codemode_server.domain.approvals import ApprovalAnswer
 from codemode_server.domain.errors import SettingsError
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Principal
 from codemode_server.startup.serve import serve
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_values import JournalCipher
 from tests.answering import free_port
+from tests.behaviour.product import Answer
+from tests.database import rows
 from tests.hosts.kit import (
     ROOT,
     Mode,
@@ -27,6 +38,7 @@ from tests.hosts.kit import (
     http_host,
     posted,
     processes,
+    reached,
     serving,
     until,
 )
@@ -99,9 +111,9 @@ def test_an_address_for_others_is_refused_where_nobody_has_a_token(tmp_path: Pat
     assert "everybody needs a token. Make one with: codemode-server tokens create PRINCIPAL" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_it_soon_with_all_it_started(tmp_path: Path, number: signal.Signals) -> None:
-    """In the middle of a program, whose host is told."""
+@pytest.mark.parametrize("numbers", [[signal.SIGINT], [signal.SIGTERM, signal.SIGTERM]], ids=["SIGINT", "twice"])
+async def test_a_signal_ends_it_soon_with_all_it_started(tmp_path: Path, numbers: list[signal.Signals]) -> None:
+    """In the middle of a program, whose host is told. After SIGTERM it drains, until another comes."""
     with serving(configured(tmp_path, "github", "slack"), is_forked=False) as served:
         async with http_host(served, tmp_path, "legacy") as connected, anyio.create_task_group() as tasks:
             await connected.settled()
@@ -116,8 +128,90 @@ async def test_a_signal_ends_it_soon_with_all_it_started(tmp_path: Path, number:
             upstreams = [process for process in started if str(tmp_path) in process.command]
             assert len(upstreams) == 2
             assert len(started) > len(upstreams), "the sandbox's workers are processes too"
-            os.kill(served.process.pid, number)
-            assert await anyio.to_thread.run_sync(served.process.wait, 10) == 128 + number
+            for number in numbers:
+                os.kill(served.process.pid, number)
+                await anyio.sleep(0.5)
+            assert await anyio.to_thread.run_sync(served.process.wait, 10) == 128 + numbers[-1]
             running = {process.pid for process in processes()}
             assert [process for process in started if process.pid in running] == []
         assert answers == ["cancelled"]
+
+
+SLOW = """
+import asyncio
+from servers.slack import get_channel_history
+get_channel_history(channel="C1")
+await asyncio.sleep(3)
+get_channel_history(channel="C2")
+"done"
+"""
+ASKS = "from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title='t')['number']"
+
+
+def readiness(served: Served) -> tuple[int, str]:
+    try:
+        answer = httpx2.get(f"http://127.0.0.1:{served.port}/readyz")
+    except httpx2.TransportError:
+        return 0, ""
+    return answer.status_code, answer.text
+
+
+async def test_it_drains_after_sigterm(tmp_path: Path) -> None:
+    """What runs ends by itself and is answered, what waits for a person is suspended and goes on in the next server,
+    and nothing new begins."""
+    asks: dict[str, Any] = {"rules": [{"ask": "github/create_issue"}]}
+    path = configured(tmp_path, "github", "slack", permissions=asks, approvals={"browser": "never"})
+    answers: dict[str, Answer] = {}
+    with serving(path, is_forked=False) as served:
+        async with http_host(served, tmp_path, "legacy") as one, http_host(served, tmp_path, "legacy") as other:
+            await one.settled()
+            until(lambda: readiness(served) == (200, "ok\n"))
+
+            async def run(name: str, code: str) -> None:
+                answers[name] = await one.run(code)
+
+            with anyio.fail_after(60):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(run, "slow", SLOW)
+                    tasks.start_soon(run, "asks", ASKS)
+                    await anyio.to_thread.run_sync(until, lambda: one.reached("get_channel_history"))
+                    await anyio.to_thread.run_sync(until, lambda: rows(tmp_path / "state", "SELECT 1 FROM approvals"))
+                    os.kill(served.process.pid, signal.SIGTERM)
+                    await anyio.to_thread.run_sync(until, lambda: readiness(served) == (503, "draining\n"))
+                    refused = await other.run("1")
+                    assert posted(served, "initialize", INITIALIZE) == 503
+                    assert await anyio.to_thread.run_sync(served.process.wait, 20) == 0
+    assert "shutting down, and nothing of this ran" in refused.text
+    assert answers["slow"].value == "done"
+    waiting = answers["asks"].content
+    assert waiting["status"] == "waiting"
+    assert [call["tool"] for call in reached(tmp_path)] == ["get_channel_history"] * 2
+    with serving(path) as served:
+        async with http_host(served, tmp_path, "legacy") as one:
+            await one.settled()
+            assert await approved(tmp_path) == 1, "the question has outlived the server"
+            assert (await one.call("execute_code", resume=waiting["execution_id"])).value == 1
+    assert [call["tool"] for call in reached(tmp_path)][2:] == ["create_issue"]
+
+
+async def test_what_runs_longer_than_the_drain_is_ended_and_can_be_resumed(tmp_path: Path) -> None:
+    path = configured(tmp_path, "slack", http={"drain_seconds": 1.0})
+    with serving(path, is_forked=False) as served:
+        async with http_host(served, tmp_path, "auto") as one:
+            await one.settled()
+            async with one.running(STAY) as answers:
+                await anyio.to_thread.run_sync(until, lambda: one.reached("get_channel_history"))
+                os.kill(served.process.pid, signal.SIGTERM)
+                assert await anyio.to_thread.run_sync(served.process.wait, 10) == 0
+    assert answers[0].content["status"] == "cancelled"
+    assert f"execute_code(resume={answers[0].content['execution_id']!r})" in answers[0].text
+
+
+async def approved(folder: Path) -> int:
+    """How many questions were open; the person approves all."""
+    with closing(DatabaseThread(folder / "state")) as thread:
+        store = ApprovalStore(thread, JournalCipher(folder / "state"))
+        asked = await store.unanswered(Principal(PrincipalId("default")))
+        for question in asked:
+            await store.answer(question.approval_id, ApprovalAnswer(True, channel="command"))
+    return len(asked)

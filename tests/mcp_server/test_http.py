@@ -37,9 +37,11 @@ async def sizes(scope: Any, receive: Any, send: Any) -> None:
 
 
 @asynccontextmanager
-async def serving(app: Any = sizes) -> AsyncIterator[Callable[[], Awaitable[SocketStream]]]:
+async def serving(
+    app: Any = sizes, mcp: McpServer | None = None
+) -> AsyncIterator[Callable[[], Awaitable[SocketStream]]]:
     """The service; gives what opens a connection to it."""
-    server = http.server(app, Authenticator(TOKEN))
+    server = http.HttpService(app, Authenticator(TOKEN), mcp).server
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         async with anyio.create_task_group() as tasks:
@@ -293,3 +295,24 @@ async def test_a_session_that_is_idle_ends(monkeypatch: pytest.MonkeyPatch) -> N
                 await anyio.sleep(0.1)  # each request begins the time anew
         assert status(await asked("ping", session)) == 404
         assert await session_of(asked) != session, "another one begins"
+
+
+async def test_balancers_learn_without_a_token_whether_it_lives_and_takes_programs_and_nothing_else() -> None:
+    """Whatever name they ask under; a page that reaches them by DNS rebinding learns no more."""
+    front = McpServer()
+    async with serving(http.sessions(front, "127.0.0.1"), front) as connect:
+
+        async def asked(line: str) -> tuple[int, str]:
+            text = await ask(connect, f"{line}\r\nHost: evil.example\r\n\r\n".encode())
+            return status(text), text.partition("\r\n\r\n")[2]
+
+        assert await asked("GET /healthz HTTP/1.1") == (200, "ok\n")
+        assert await asked("HEAD /readyz HTTP/1.1") == (503, "")
+        assert await asked("GET /readyz HTTP/1.1") == (503, "starting\n")
+        front.set_failed(SettingsError("upstream.yaml:3: token hunter2 is wrong"))
+        assert await asked("GET /readyz HTTP/1.1") == (503, "the configuration can't be used\n")
+        front.drain()
+        assert await asked("GET /readyz HTTP/1.1") == (503, "draining\n")
+        assert await asked("GET /healthz HTTP/1.1") == (200, "ok\n")
+        for other in ("POST /healthz", "GET /healthz/", "GET /readyz/x", "GET //readyz"):
+            assert (await asked(f"{other} HTTP/1.1"))[0] == 401

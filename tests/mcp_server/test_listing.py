@@ -160,8 +160,12 @@ def test_where_some_tools_of_a_server_can_not_be_called_the_count_says_so() -> N
             'found = find_rooms(city="…")\n{"count": len(found), "first": found[:3]}',
         ),
         ((tool("about"), tool("guests", "room")), 'found = guests(room="…")\nstr(found)[:500]'),
+        (
+            (tool("book", effect=Effect.UNKNOWN), tool("get_room", "number", effect=Effect.UNKNOWN)),
+            'found = get_room(number="…")\nstr(found)[:500]',
+        ),
     ],
-    ids=["a list", "unknown"],
+    ids=["a list", "unknown", "by its name alone"],
 )
 def test_the_examples_in_the_descriptions_use_a_tool_that_is_there(
     tools: tuple[ToolDefinition, ...], program: str
@@ -173,6 +177,13 @@ def test_the_examples_in_the_descriptions_use_a_tool_that_is_there(
     assert texts["execute_code"]["code"]["description"].endswith(f"from servers.hotel import {name}\n{program}")
     assert f"servers/hotel/{name}.py" in texts["read_tool"]["path"]["description"]
     assert "github" not in json.dumps(texts)
+
+
+@pytest.mark.parametrize("tools", [(), (tool("book", effect=Effect.UNKNOWN),)])
+def test_without_a_tool_for_an_example_no_server_is_named_that_is_not_there(tools: tuple[ToolDefinition, ...]) -> None:
+    texts = json.dumps(definitions(Settings(), listing(catalog(hotel=tools))))
+    assert "from servers.<server> import <tool>\\nfound = <tool>(" in texts
+    assert "github" not in texts
 
 
 def test_with_many_servers_the_names_are_listed_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
 from codemode_server.domain.tools import ANY_FORM, ResultForm
@@ -27,6 +28,10 @@ class MemoryUpstreams:
     def for_principal(self, principal: Principal) -> Self:
         """The same for everybody."""
         return self
+
+    def turn_to_write(self, server: str) -> AbstractAsyncContextManager[None]:
+        """All writes overlap."""
+        return nullcontext()
 
     async def respond(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
         """The value of an answer, or the whole `Reply`."""

@@ -24,13 +24,14 @@ from codemode_server.sandbox.backends.wasm import build
 from codemode_server.sandbox.contract import SandboxBackend
 from codemode_server.sandbox.registry import BACKENDS, SandboxSettings
 from tests.sandbox.lab import MICROVM, Lab
+from tests.sandbox.nodes import TOKEN, node
 
 EMPTY = """
 import os, shutil
 for entry in os.scandir("/workspace"):
     shutil.rmtree(entry.path, ignore_errors=True) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
 """
-MARKS = {IsolationLevel.MICROVM: MICROVM}
+MARKS: dict[IsolationLevel | None, Any] = {IsolationLevel.MICROVM: MICROVM}
 
 
 def _beside(factory: pytest.TempPathFactory, name: str) -> Path:
@@ -41,22 +42,26 @@ async def _started(name: str, factory: pytest.TempPathFactory) -> AsyncIterator[
     workspace = _beside(factory, name) / "workspace"
     workspace.mkdir(parents=True)
     settings: dict[str, Any] = {"backend": name, "warm": 2}
-    if name == "microsandbox":
-        settings |= {"image": os.environ["CODEMODE_VM_IMAGE"], "warm": 1}
-    elif name == "wasm" and not build.is_current():
-        build.build_component()
-    (spec,) = (spec for spec in BACKENDS if spec.name == name)
-    made = await spec.create(
-        SandboxSettings.model_validate(settings),
-        LimitSettings(),
-        workspace,
-        lambda line: print(line, file=sys.stderr),
-    )
-    tending = asyncio.create_task(made.tend())
-    yield made
-    tending.cancel()
-    await asyncio.wait([tending])
-    await made.aclose()
+    async with contextlib.AsyncExitStack() as stack:
+        if name == "microsandbox":
+            settings |= {"image": os.environ["CODEMODE_VM_IMAGE"], "warm": 1}
+        elif not build.is_current():
+            build.build_component()
+        if name == "remote":
+            started = await stack.enter_async_context(node("--workspaces", workspace.parent, "--warm", "2"))
+            settings |= {"nodes": [started.address], "node_token": TOKEN}
+        (spec,) = (spec for spec in BACKENDS if spec.name == name)
+        made = await spec.create(
+            SandboxSettings.model_validate(settings),
+            LimitSettings(),
+            workspace,
+            lambda line: print(line, file=sys.stderr),
+        )
+        tending = asyncio.create_task(made.tend())
+        yield made
+        tending.cancel()
+        await asyncio.wait([tending])
+        await made.aclose()
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
@@ -69,6 +74,17 @@ async def wasm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sandbo
 async def microsandbox(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SandboxBackend]:
     async for made in _started("microsandbox", tmp_path_factory):
         yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def remote(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SandboxBackend]:
+    async for made in _started("remote", tmp_path_factory):
+        yield made
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What tests the guest's code alone needs no node."""
+    items[:] = [it for it in items if not (it.get_closest_marker("portable") and "[remote" in it.name)]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

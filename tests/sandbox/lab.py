@@ -236,6 +236,7 @@ raw = next(found for found in gc.get_objects() if type(found).__name__ == "Link"
 def send(**frame): raw.send(json.dumps(frame))
 """,
 }
+RAW["remote"] = RAW["wasm"]
 """The raw transport, found as a hostile program would find it: `raw.send(text)` and `send(op=…, …)`."""
 
 

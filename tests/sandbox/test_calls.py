@@ -106,6 +106,7 @@ async def test_a_python_value_is_sent_as_text_with_its_other_forms(lab: Lab) -> 
             "i": "1E+5000",
         },
         [
+            ["a", 2, {"base64": True}],
             ["b", "lines", 0, "price", {"number": 0.25}],
             ["d", {"number": 0.5}],
             ["e", {"number": 90, "duration": "PT90S"}],

@@ -48,6 +48,7 @@ async def test_a_program_of_the_collection_prints_what_cpython_prints(lab: Lab, 
 
 ADVICE = {
     "wasm": "not available in the wasm sandbox; use the standard library",
+    "remote": "not available in the wasm sandbox; use the standard library",
     "microsandbox": "not available in the sandbox; use the standard library",
 }
 

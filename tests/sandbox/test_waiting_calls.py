@@ -6,6 +6,8 @@ The guests of the second half are scripted: they say what no honest guest says.
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import Any
 
 import anyio
@@ -158,3 +160,46 @@ async def test_small_values_count_by_the_memory_that_they_take() -> None:
     guest = Guest([call(n, x=[{}] * 200_000) for n in range(1, 17)])
     outcome = await outcome_of(guest, tools, upstream_seconds=2)
     assert (outcome.ending, len(tools.calls)) == (Ending.LIMITED, 1)
+
+
+class Busy(Guest):
+    """Reads no answer until `reads` is set, and says `done` once it has read all."""
+
+    def __init__(self, said: list[dict[str, Any]]) -> None:
+        super().__init__(said)
+        self.reads, self.has_read = anyio.Event(), anyio.Event()
+        self.calls = len(said)
+        self.answers: list[dict[str, Any]] = []
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        if not self._said:
+            await self.has_read.wait()
+        return await super().receive(max_bytes)
+
+    async def send(self, item: bytes) -> None:
+        if b'"op":"run"' in item[:100]:
+            return
+        await self.reads.wait()
+        self.answers.append(json.loads(item[4:]))
+        if len(self.answers) == self.calls:
+            self.has_read.set()
+
+
+async def test_results_that_a_program_does_not_read_are_dropped_once_they_are_too_much() -> None:
+    """Sixteen of the largest took 256 MiB of the host for each program."""
+
+    class Emojis(Tools):
+        async def _answer(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+            return Reply("\U0001f600" * 60_000)
+
+    guest = Busy([call(n) for n in range(1, 101)])
+    limits = {"calls_in_flight": 100, "call_bytes": 300_000}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(outcome_of, guest, Emojis(), **limits))
+        await anyio.wait_all_tasks_blocked()
+        guest.reads.set()
+    results = [it for it in guest.answers if it["ok"]]
+    error, *others = [it["message"] for it in guest.answers if not it["ok"]]
+    assert (len(results), len(others)) == (16 * MIB // 240_000, 30)
+    assert error.startswith("the result of github.echo is dropped, as 16,")
+    assert error.endswith(" bytes of results wait to be read; await fewer calls at once")

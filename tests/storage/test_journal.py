@@ -112,6 +112,18 @@ class TestAtRest:
         assert (await first_call(journal, "x2"))[1] == "two", "the control"
 
 
+async def test_a_call_that_is_begun_again_is_written_again(tmp_path: Path, journal: Journal) -> None:
+    """SQLite makes durable only what a transaction has written; one of a call that reads was not."""
+    await journal.begin_execution(execution())
+    await journal.begin_call(call(), Allow("default"), is_read_only=True)
+    log = tmp_path / f"{FILE_NAME}-wal"
+    before = log.read_bytes()
+    await journal.begin_call(call(), Allow("default"), is_read_only=False)
+    assert log.read_bytes() != before
+    (found,) = await journal.calls(LOCAL, X1)
+    assert found.outcome is None
+
+
 class TestTheJournalIsBounded:
     async def test_of_an_execution_that_takes_too_much_further_values_are_left_out(
         self, tmp_path: Path, thread: DatabaseThread

@@ -15,13 +15,13 @@ import pytest
 
 from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.calls import RetryReason
-from codemode_server.domain.errors import CallTimedOut, UpstreamUnavailable
+from codemode_server.domain.errors import AnswerLost, CallTimedOut, UpstreamUnavailable
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.upstreams.bounded_http import Bounds
 from codemode_server.upstreams.messages import NO_MESSAGE
 from codemode_server.upstreams.progress import CallProgress
 from tests import fork_server
-from tests.answering import free_port
+from tests.answering import Asked, answering, free_port
 from tests.auth.test_mix_up import scripted
 from tests.upstreams.kit import SERVERS, Kit
 
@@ -218,3 +218,43 @@ async def test_authorization_never_follows_a_redirect_to_another_host(
             assert kit.listing(pool, "s").state is UpstreamState.FAILED
         assert here.authorizations[0] == "Bearer right-here"  # positive control: it was sent where it belongs
         assert elsewhere.got == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, b"Session not found"),
+        (404, b""),
+        (401, b""),
+        (403, b"not yours"),
+        (200, b'{"jsonrpc": "2.0", "id": ID, "error": {"code": -32602, "message": "no such task"}}'),
+    ],
+)
+async def test_a_task_whose_poll_is_refused_was_sent_and_its_outcome_is_not_known(
+    kit: Kit, status: int, body: bytes
+) -> None:
+    """A server that was restarted meanwhile answers so, and the task may have done its work before: to call the tool
+    once more would do it twice."""
+    got: list[str] = []
+    tool = {"name": "pay", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
+    results = {
+        "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s"}},
+        "tools/list": {"tools": [tool]},
+        "tools/call": {"task": {"taskId": "t", "status": "working", "pollInterval": 1}},
+    }
+
+    def answer(asked: Asked) -> tuple[int, dict[str, str], bytes]:
+        message = json.loads(asked.body or b"{}")
+        method, headers = message.get("method", ""), {"content-type": "application/json", "mcp-session-id": "1"}
+        got.append(method)
+        if method in results:
+            return 200, headers, json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": results[method]}).encode()
+        if method == "tasks/get":
+            return status, headers, body.replace(b"ID", str(message["id"]).encode())
+        return (202 if method.startswith("notifications/") else 405), {}, b""
+
+    with answering(answer) as url:
+        async with kit.pool({"s": ServerSettings(url=f"{url}/mcp", protocol="legacy")}) as pool:
+            with pytest.raises(AnswerLost, match="whether tool 'pay' acted is not known"):
+                await pool.call_tool("s", "pay", {}, needs_task=True)
+    assert got.count("tools/call") == 1

@@ -7,14 +7,17 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 
 from codemode_server.config.settings import ToolFilter
 from codemode_server.domain.errors import UpstreamUnavailable
+from codemode_server.domain.input_requests import Feature, InputRequest
 from codemode_server.domain.tools import ToolDefinition, UpstreamState
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.pool import UpstreamPool
+from codemode_server.upstreams.progress import CallProgress
 from tests.upstreams.kit import PATIENCE_S, QUICK, Kit
 
 
@@ -79,7 +82,23 @@ async def test_a_call_meanwhile_goes_to_the_new_connection(kit: Kit, tmp_path: P
 async def test_a_server_that_asks_without_reading_the_answers_is_answered_a_bounded_number_of_times(kit: Kit) -> None:
     async with kit.pool({"s": kit.raw("pinging")}) as pool:
         assert (await pool.call_tool("s", "a", {})).value == "ok"
-        assert len(asyncio.all_tasks()) < 150
+        assert len(asyncio.all_tasks()) < 550
+
+
+async def test_a_server_that_asks_much_at_once_gets_an_error_for_each_request_that_is_not_answered(kit: Kit) -> None:
+    class Slow:
+        """An `InputProvider` whose person takes their time."""
+
+        session_id, features = "s", frozenset[Feature]()
+
+        async def answer(self, request: InputRequest) -> dict[str, Any]:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    async with kit.pool({"s": kit.raw("curious")}) as pool:
+        with anyio.fail_after(PATIENCE_S):
+            errors = (await pool.call_tool("s", "a", {}, progress=CallProgress(input_provider=Slow()))).value
+    assert errors == "20 errors: 100 requests are being answered; ask again later"
 
 
 async def test_every_change_is_told_of_and_nothing_else(kit: Kit) -> None:

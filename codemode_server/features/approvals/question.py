@@ -13,7 +13,7 @@ from itertools import islice
 from codemode_server.calls.arguments import declared_form
 from codemode_server.calls.execution_calls import CallReport, ExecutionCalls
 from codemode_server.calls.targets import CallTarget, ToolTarget, title_of
-from codemode_server.catalog.nearest_names import is_reading_name, object_words
+from codemode_server.catalog.nearest_names import object_words
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain import definitions
 from codemode_server.domain.approvals import ProgramTexts, Question
@@ -109,7 +109,7 @@ def reads_of(arguments: Mapping[str, JsonValue], target: CallTarget) -> list[str
         return []
     words, found = object_words(target.name), list[tuple[int, str]]()
     for tool in target.server.tools:
-        if tool.effect is not Effect.READS and not (tool.effect is Effect.UNKNOWN and is_reading_name(tool.name)):
+        if tool.may_write:
             continue
         common = [it for it in tool.parameters if it.raw_name in arguments]
         shown = ", ".join(f"{it.name}={value_text(arguments[it.raw_name], 40)}" for it in common)

@@ -71,7 +71,8 @@ class StoredTools:
     def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread) -> None:
         self._loaded, self._settings = loaded, loaded.settings
         self._principal = local_principal(loaded.settings)
-        texts = ServerTexts(JournalCipher(state_folder(loaded.settings)))
+        settings = loaded.settings
+        texts = ServerTexts(JournalCipher(state_folder(settings), settings.state.key))
         self._store = DefinitionStore(database, thread, texts)
         self._listings = partial(ListingStore, Cache(database, thread, LISTINGS), texts)
         self._audit = Audit(thread)

@@ -31,10 +31,12 @@ def plan_report(records: Sequence[CallRecord], code: str, redactor: Redactor) ->
     """The plan of a dry run with these calls. May take long: to be called in a thread if they are large."""
     planned = planned_calls(records)
     captured = [it for it in planned if not it.refused]
+    reading = read(code)
     return PlanReport(
         tuple(_line(it, redactor) for it in planned),
         tuple(_content(it, redactor) for it in planned),
-        _unforeseen(captured, code) + _old_reads(records, captured),
+        (() if reading is None else _unforeseen(captured, reading) + _branches(captured, reading))
+        + _old_reads(records, captured),
         tuple(dict.fromkeys(f"{it.call.server}.{it.call.tool}" for it in captured if _seems_to_read(it))),
         sum(not it.is_reading for it in captured),
     )
@@ -55,11 +57,8 @@ def without_placeholder_numbers(outcome: Outcome) -> Outcome:
     )
 
 
-def _unforeseen(captured: Sequence[PlannedCall], code: str) -> tuple[str, ...]:
+def _unforeseen(captured: Sequence[PlannedCall], reading: Reading) -> tuple[str, ...]:
     """A line on the held-back calls whose results the program uses, by the names of their tools."""
-    reading = read(code)
-    if reading is None:
-        return ()
     unused = {it.value for it in reading.nodes if isinstance(it, ast.Expr) and it is not reading.last}
     unused |= {it.value for it in unused if isinstance(it, ast.Await)} | _only_shown(reading)
     calls = (node for node in reading.nodes if isinstance(node, ast.Call) and node not in unused)
@@ -75,6 +74,55 @@ def _unforeseen(captured: Sequence[PlannedCall], code: str) -> tuple[str, ...]:
         f"calls that depend on the result of {first_few(held, _MAX_HELD)}, which was not sent: they may be missing "
         "here, or get other arguments",
     )
+
+
+def _branches(captured: Sequence[PlannedCall], reading: Reading) -> tuple[str, ...]:
+    """A line on the branches that depend on results of held-back calls, as far as names and assignments show."""
+    tools = {_plain(it.call.tool) for it in captured}
+    imported = (alias for node in reading.nodes if isinstance(node, ast.ImportFrom) for alias in node.names)
+    names = {it.asname for it in imported if it.asname and _plain(it.name) in tools}
+    flows = [flow for node in reading.nodes for flow in _flows(node)]
+
+    def derives(value: ast.AST) -> bool:
+        used = [it for it in ast.walk(value) if isinstance(it, ast.Name | ast.Attribute)]
+        return any((isinstance(it, ast.Name) and it.id in names) or _plain(last_name(it)) in tools for it in used)
+
+    while new := {name for bound, value in flows if not bound <= names and derives(value) for name in bound}:
+        names |= new
+    lines = sorted({it.lineno for node in reading.nodes for it in _conditions(node) if derives(it)})
+    if not lines:
+        return ()
+    which = f"line{'s' if len(lines) > 1 else ''} {first_few(list(map(str, lines)), _MAX_HELD)}"
+    return (f"{which}: the condition depends on a result that is unknown here, so the program may branch otherwise",)
+
+
+def _flows(node: ast.AST) -> list[tuple[set[str], ast.AST]]:
+    """The names that a statement, loop or function binds, with what their values come from."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            return [({it.id for target in targets for it in ast.walk(target) if isinstance(it, ast.Name)}, value)]
+        case ast.For() | ast.AsyncFor() | ast.comprehension():
+            return [({it.id for it in ast.walk(node.target) if isinstance(it, ast.Name)}, node.iter)]
+        case ast.NamedExpr(target=ast.Name(id=name), value=value):
+            return [({name}, value)]
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            return [({name}, value)]
+        case ast.AugAssign(target=ast.Name(id=name), value=value):
+            return [({name}, value)]
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return [({name}, it) for it in ast.walk(node) if isinstance(it, ast.Return)]
+    return []
+
+
+def _conditions(node: ast.AST) -> list[ast.expr]:
+    match node:
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
+            return [test]
+        case ast.comprehension(ifs=tests):
+            return tests
+        case ast.Match(subject=subject):
+            return [subject]
+    return []
 
 
 def _old_reads(records: Sequence[CallRecord], captured: Sequence[PlannedCall]) -> tuple[str, ...]:

@@ -21,9 +21,9 @@ _MAX_LOOKED_UP = 1_000
 
 def stored_tokens(loaded: LoadedSettings, thread: DatabaseThread) -> TokenStore:
     """The tokens in the state folder of the configuration."""
-    return TokenStore(
-        thread, TokenCipher(state_folder(loaded.settings)), lambda: PrivacySettings.of(loaded.settings).limits
-    )
+    settings = loaded.settings
+    cipher = TokenCipher(state_folder(settings), settings.state.key)
+    return TokenStore(thread, cipher, lambda: PrivacySettings.of(settings).limits)
 
 
 class TokenReveals:

@@ -88,6 +88,7 @@ class Reruns:
             live.is_detached = False
             live.resumed.set()
             return live
+        self.executions.check_open()
         past = await self._recorded(execution_id, context)
         past = await self._reopened(past, context)
         calls = ExecutionCalls(execution_id, context, host=host)

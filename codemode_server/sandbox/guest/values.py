@@ -3,9 +3,10 @@
 Towards the host one rule serves arguments and results: dicts, lists, strings, numbers, booleans and None as they are;
 tuples, ranges and dict views as lists; sets as sorted lists; dataclasses, named tuples and simple namespaces as dicts;
 dates and times in ISO form; decimals, fractions, UUIDs, paths and time spans as text; enums by value; keys as text.
-An argument carries the number or format that such a text also stands for, and the host takes what the schema wants.
+An argument carries the number or format that such a text also stands for, and the host takes what the schema wants:
+bytes and files are base64, which it decodes where the schema wants plain text.
 A result may hold anything: what JSON has no word for stands there as its `repr`. An argument may not: a tool would
-take the text for the thing; bytes and files go to a tool in base64, as JSON Schema has it.
+take the text for the thing.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ class _ArgumentEncoder(_Encoder):
         return Written(text, forms) if forms else text
 
     def _data(self, data: bytes) -> Any:
-        return base64.b64encode(data).decode()
+        return Written(base64.b64encode(data).decode(), {"base64": True})
 
     def _text(self, value: str) -> str:
         return value

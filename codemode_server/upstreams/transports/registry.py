@@ -68,6 +68,9 @@ class ServerCommon(Section):
     timeout: Seconds = 60.0
     """Seconds that one call may go without an answer or a progress report; each report starts them anew.
     `limits.upstream_seconds` bounds how long a call may take altogether."""
+    concurrent_writes: bool = False
+    """`true`: calls that may write overlap, as those that only read do. By default one is sent at a time, over all
+    programs, since many servers lose writes that overlap."""
     tools: ToolFilter = ToolFilter()
     """Which of its tools to offer."""
     direct: tuple[Glob, ...] = ()

@@ -130,6 +130,11 @@ def call(request: dict[str, Any]) -> None:
         sys.stdout.write("".join(f'{{"jsonrpc":"2.0","id":{number},"method":"ping"}}\n' for number in range(20_000)))
         answer(request, {"content": [{"type": "text", "text": "ok"}]})
         time.sleep(600)  # reads nothing more
+    elif KIND == "curious":
+        for number in range(120):
+            say({"jsonrpc": "2.0", "id": f"q{number}", "method": "roots/list"})
+        said = [json.loads(sys.stdin.readline())["error"]["message"] for _ in range(20)]
+        answer(request, {"content": [{"type": "text", "text": f"{len(said)} errors: {' '.join(set(said))}"}]})
     elif KIND == "refusing":
         refuse(request, "no \x1b[31mway\x1b[0m " + "x" * 10_000, code=-32000)
     elif KIND == "environment":

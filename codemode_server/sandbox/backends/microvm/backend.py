@@ -25,8 +25,8 @@ from codemode_server.sandbox.backends.microvm import image, probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.machine import BootFailed, Machine, destroy
 from codemode_server.sandbox.backends.microvm.pool import Pool
 from codemode_server.sandbox.backends.microvm.wire import WireBroken
-from codemode_server.sandbox.channel import Channel, NotBegun, with_reason
-from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxCount, started
+from codemode_server.sandbox.channel import Channel, NotBegun
+from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxCount, started, with_reason
 from codemode_server.sandbox.importable import STANDARD
 from codemode_server.sandbox.quota import Quota, Quotas
 from codemode_server.sandbox.registry import DEFAULT_IMAGE, SandboxSettings
@@ -170,7 +170,7 @@ class MicrovmBackend:
         ended = None
         try:
             await wire.begin(memory_mb, limits.workspace_mb)
-            channel = Channel(FrameReader(wire.program), wire.program, program, host_api)
+            channel = (program.channel or Channel)(FrameReader(wire.program), wire.program, program, host_api, b"")
             wire.on_over = quota.note_over
             outcome = await channel.run(quota, machine.pid)
             gone = wire.gone

@@ -21,8 +21,8 @@ from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.sandbox.backends.wasm.process import ENDED_WHILE_IDLE, SIGNAL, Instance, Worker
-from codemode_server.sandbox.channel import Channel, NotBegun, with_reason
-from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxCount
+from codemode_server.sandbox.channel import Channel, NotBegun
+from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxCount, with_reason
 from codemode_server.sandbox.importable import IN_WASM
 from codemode_server.sandbox.quota import Quota, Quotas, ended_itself, is_empty
 from codemode_server.support import temporary
@@ -105,7 +105,8 @@ class WasmBackend:
         """Run a program; also gives whether its worker can be used again, and kills the worker if not."""
         assert worker.instance is not None, "`_take` made it"  # noqa: S101 - a bug of ours otherwise
         quota.scratch = worker.instance.scratch
-        channel, is_reusable = Channel(worker.reader, worker.stream, program, host_api, SIGNAL), False
+        channel = (program.channel or Channel)(worker.reader, worker.stream, program, host_api, SIGNAL)
+        is_reusable = False
         try:
             outcome = await channel.run(quota, worker.pid)
             if channel.is_gone:

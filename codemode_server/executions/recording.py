@@ -62,6 +62,8 @@ class ExecutionRecorder:
                 error=error,
                 calls=execution.calls.started,
                 milliseconds=execution.milliseconds,
+                # A program that has called nothing has done nothing that another run would need to know.
+                is_awaited=execution.calls.started > 0 or execution.is_rerun,
             )
 
     def _error(self, error: ProgramError, execution: Execution) -> str:

@@ -217,8 +217,10 @@ class Journal:
         error: str | None,
         calls: int,
         milliseconds: float,
+        is_awaited: bool = True,
     ) -> None:
-        """Set a final status, or `waiting`; it ends once, until it is reopened. `error` is what the audit shows."""
+        """Set a final status, or `waiting`; it ends once, until it is reopened. `error` is what the audit shows. Unless
+        it `is_awaited`, the end is written with what follows the answer, and a failure to write it is logged."""
         recorded = self._recorded.pop(execution_id, 0) + size_of(error)
         size = self._bytes.pop(execution_id, None)
         of = {"of_execution": execution_id, "took": milliseconds}
@@ -238,7 +240,10 @@ class Journal:
                 self._audit.add_end(connection, execution_id)
 
         try:
-            await self._thread.run(end)
+            if is_awaited:
+                await self._thread.run(end)
+            else:
+                self._thread.post(end, f"the end of {execution_id} is not recorded")
         finally:
             self._unwritten.pop(execution_id, None)
         self._on_written((size or 0) + recorded)

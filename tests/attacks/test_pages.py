@@ -228,7 +228,7 @@ async def test_a_value_is_not_shown_if_it_can_not_be_recorded(tmp_path: Path) ->
     async with pages(tmp_path) as (site, state):
         await state.privacy_token(VALUE)
         with closing(sqlite3.connect(tmp_path / "state" / FILE_NAME)) as database:
-            database.execute("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(FAIL, 'no'); END")
+            database.execute("CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(FAIL, 'no'); END")
             refused = await site.post(REVEAL)
             database.execute("DROP TRIGGER full")
         assert refused.status_code == 409

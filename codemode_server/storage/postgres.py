@@ -41,7 +41,8 @@ _LOCK = 0x636F6465
 """Number of the lock that a process holds while it makes the tables."""
 _MARK = "codemode-server "
 """The comment of the table `executions` is this and the version of the tables."""
-_UNDONE = ("40001", "40P01")
+_UNDONE = ("40001", "40P01", "23505")
+"""Also that of a key which another process has given meanwhile."""
 _BUSY = ("55P03", "57014")
 _NO_CONNECTION = "08006"
 _LOST = ("08", "57P")

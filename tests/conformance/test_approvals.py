@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from codemode_server.domain.approvals import (
@@ -23,6 +24,7 @@ from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import line_with_value
 from codemode_server.domain.tools import Effect
 from codemode_server.storage.approval_store import ApprovalStore
+from codemode_server.storage.database import DatabasePlace
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite import FILE_NAME
@@ -48,10 +50,8 @@ NO = ApprovalAnswer(False, AnswerScope.CALL, "wrong repository ✓", "command", 
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[ApprovalStore]:
-    thread = DatabaseThread(tmp_path)
-    yield ApprovalStore(thread, JournalCipher(tmp_path))
-    thread.close()
+def store(thread: DatabaseThread, tmp_path: Path) -> ApprovalStore:
+    return ApprovalStore(thread, JournalCipher(tmp_path))
 
 
 def approval(name: str, *, digest: str = "d1", execution: str = "x1", session: str = "s1", **more: Any) -> Approval:
@@ -130,16 +130,13 @@ async def test_what_privacy_tokens_stand_for_is_in_a_question_until_it_is_answer
     assert answered.question == replace(asked, changes=("<EMAIL_1> (email)", *asked.changes[1:]))
 
 
-async def test_values_of_forgotten_tokens_are_removed_from_open_questions(tmp_path: Path) -> None:
-    thread = DatabaseThread(tmp_path)
-    store = ApprovalStore(thread, JournalCipher(tmp_path))
+async def test_values_of_forgotten_tokens_are_removed_from_open_questions(store: ApprovalStore) -> None:
     lines = tuple(line_with_value(f"<EMAIL_{number}>", "email", f"ada{number}@example.org") for number in (1, 2))
     await store.ask(approval("a", question=replace(QUESTION, changes=lines)))
     await store.ask(approval("c", digest="d3", principal=SOMEBODY, question=replace(QUESTION, changes=lines)))
     await store.drop_values(LOCAL, ["<EMAIL_1>"])
     found = [await store.get(LOCAL, ApprovalId("a")), await store.get(SOMEBODY, ApprovalId("c"))]
     assert [it.question.changes for it in found if it] == [("<EMAIL_1> (email)", lines[1]), lines]
-    thread.close()
 
 
 async def test_unanswered_questions_come_oldest_first(store: ApprovalStore) -> None:
@@ -167,6 +164,24 @@ async def test_only_approvals_that_hold_for_more_than_their_call_are_remembered(
     await store.answer(ApprovalId("b"), replace(YES, scope=AnswerScope.SESSION))
     assert names(await store.remembered(LOCAL, "s1")) == ["a3", "a2", "a1"]
     assert names(await store.remembered(LOCAL, "s2")) == ["b"], "the control"
+
+
+async def test_of_two_answers_at_once_one_stays(store: ApprovalStore, place: DatabasePlace, tmp_path: Path) -> None:
+    """In two processes."""
+    thread = DatabaseThread(place)
+    stores = {YES: store, NO: ApprovalStore(thread, JournalCipher(tmp_path))}
+    for number in range(20):
+        name, found = ApprovalId(f"a{number}"), list[Approval | None]()
+
+        async def answer(it: ApprovalAnswer, name: ApprovalId = name, found: list[Approval | None] = found) -> None:
+            found.append(await stores[it].answer(name, it))
+
+        await store.ask(approval(name, digest=f"d{number}"))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(answer, YES)
+            tasks.start_soon(answer, NO)
+        assert found[0] == found[1] == await store.get(LOCAL, name)
+    thread.close()
 
 
 async def test_a_principal_reads_nothing_of_another(store: ApprovalStore) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +29,7 @@ from codemode_server.domain.tools import ToolDefinition
 from codemode_server.features.changed_tools.definition_store import DefinitionStore
 from codemode_server.features.changed_tools.tool_definitions import ToolDefinitions
 from codemode_server.features.changed_tools.visible_listings import SeenListings
-from codemode_server.storage.database import Database
+from codemode_server.storage.database import Database, DatabasePlace
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.server_texts import ServerTexts
@@ -43,11 +43,8 @@ SEND = ToolDefinition("send", "Send a mail.", input_schema=TO)
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[DefinitionStore]:
-    database, thread = Database(tmp_path), DatabaseThread(tmp_path)
-    yield DefinitionStore(database, thread, ServerTexts(JournalCipher(tmp_path)))
-    thread.close()
-    database.close()
+def store(database: Database, thread: DatabaseThread, tmp_path: Path) -> DefinitionStore:
+    return DefinitionStore(database, thread, ServerTexts(JournalCipher(tmp_path)))
 
 
 async def take(
@@ -150,11 +147,19 @@ async def test_the_oldest_accepted_definitions_of_a_tool_are_forgotten(store: De
     assert (len(accepted), accepted[0].seen_at) == (MAX_ACCEPTED, 2.0)
 
 
-async def test_of_two_first_listings_at_once_only_one_is_accepted(store: DefinitionStore) -> None:
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(take, store, SEND)
-        tasks.start_soon(take, store, described("Send all mails."))
-    assert [it.is_accepted for it in sorted(store.known(LOCAL), key=lambda it: not it.is_accepted)] == [True, False]
+async def test_of_two_first_listings_at_once_only_one_is_accepted(
+    store: DefinitionStore, place: DatabasePlace, database: Database, tmp_path: Path
+) -> None:
+    """In two processes."""
+    other = DatabaseThread(place)
+    others = DefinitionStore(database, other, ServerTexts(JournalCipher(tmp_path)))
+    for number in range(20):
+        async with anyio.create_task_group() as tasks:
+            for one in (store, others):
+                tasks.start_soon(partial(take, one, described(f"Send {one is store}."), server=str(number)))
+        accepted = [it.is_accepted for it in store.known(LOCAL, str(number))]
+        assert sorted(accepted) == [False, True]
+    other.close()
 
 
 class _Audited(list[AuditEvent]):

@@ -14,12 +14,12 @@ sys.stdin.readline()
 """In a process's code: here it waits until all are ready."""
 
 
-def run_at_once(code: str, folder: Path, *names: str) -> None:
-    """Run the code with `[folder, name]` as arguments, in a process for each name. All go on from `STARTS` before
+def run_at_once(code: str, place: Path | str, *names: str) -> None:
+    """Run the code with `[place, name]` as arguments, in a process for each name. All go on from `STARTS` before
     any is waited for, and all must succeed."""
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(folder), name],
+            [sys.executable, "-c", code, str(place), name],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 
 import pytest
 
@@ -15,11 +14,9 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.savings import Exchange, ServerTokens, TokenUsage
 from codemode_server.features import provided
-from codemode_server.features.savings.savings_store import SavingsStore, record_exchange
-from codemode_server.startup.upkeep import Retention, Upkeep
+from codemode_server.features.savings.savings_store import SavingsStore, delete_old_rows, record_exchange
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.interrupted import Ownership
 
 OWNER, OTHER = Principal(PrincipalId("default")), Principal(PrincipalId("bob"))
 DAY = 86_400.0
@@ -28,24 +25,28 @@ NOON = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
 
 @dataclass
 class Store:
-    folder: Path
     thread: DatabaseThread
-    savings: SavingsStore
+    database: Database
+
+    @property
+    def savings(self) -> SavingsStore:
+        return SavingsStore(self.database)
 
     async def add(self, *exchanges: Exchange) -> None:
         for exchange in exchanges:
             record_exchange(self.thread, exchange)
         await self.thread.run(lambda connection: None)
 
+    def delete_old(self, before: float) -> None:
+        """As the upkeep does."""
+        assert delete_old_rows in provided("delete_old_rows")
+        while self.database.transact(partial(delete_old_rows, before)):
+            pass
+
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    folder = tmp_path / "state"
-    folder.mkdir(mode=0o700)
-    thread, database = DatabaseThread(folder), Database(folder)
-    yield Store(folder, thread, SavingsStore(database))
-    database.close()
-    thread.close()
+def store(thread: DatabaseThread, database: Database) -> Store:
+    return Store(thread, database)
 
 
 def exchange(at: float = NOON, name: str | None = "x1", who: Principal = OWNER) -> Exchange:
@@ -97,9 +98,23 @@ async def test_days_are_those_of_this_machine_and_days_and_executions_come_newes
     assert [row.name for row in executions] == ["x2", "x1"], "an exchange without an execution is in no row"
 
 
+async def test_a_day_on_which_the_clock_changes_has_its_23_hours(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        began = datetime(2026, 3, 28, 23, tzinfo=UTC).timestamp()
+        hours = (-1, 0, 22, 23)  # of the day before, the first, the last, of the day after
+        await store.add(*(exchange(at=began + hour * 3_600 + 1) for hour in hours))
+        found = await store.savings.days(OWNER, since=0, limit=10)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [(it.name, it.usage.exchanges) for it in found] == [("2026-03-30", 1), ("2026-03-29", 2), ("2026-03-28", 1)]
+
+
 async def test_upkeep_deletes_what_is_older_than_the_audit_may_be(store: Store) -> None:
     await store.add(exchange(at=time.time() - 3 * DAY, name="x1"), exchange(at=time.time(), name="x2"))
-    Upkeep(store.folder, Ownership(store.folder), Retention(2, 0), deletions=provided("delete_old_rows")).pass_once()
+    store.delete_old(before=time.time() - 2 * DAY)
     assert [row.name for row in await store.savings.executions(OWNER, since=0, limit=10)] == ["x2"]
     assert [row.tokens.calls for row in await store.savings.servers(OWNER, since=0, limit=10)] == [2, 1]
 
@@ -107,6 +122,6 @@ async def test_upkeep_deletes_what_is_older_than_the_audit_may_be(store: Store) 
 async def test_upkeep_deletes_the_oldest_of_too_many(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(savings, "MAX_ROWS", 9)
     await store.add(*(exchange(at=NOON + number, name=f"x{number}") for number in range(50)))
-    Upkeep(store.folder, Ownership(store.folder), Retention(0, 0), deletions=provided("delete_old_rows")).pass_once()
+    store.delete_old(before=0.0)
     rows = await store.savings.executions(OWNER, since=0, limit=10)
     assert [row.name for row in rows] == ["x49", "x48", "x47"]

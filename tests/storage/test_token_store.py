@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select, update
 
 from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
@@ -17,11 +18,10 @@ from codemode_server.domain.privacy_tokens import PersonalValue, TokenLimits
 from codemode_server.features import provided
 from codemode_server.features.privacy import token_store
 from codemode_server.features.privacy.token_store import TokenStore
-from codemode_server.startup.upkeep import Retention, Upkeep
+from codemode_server.storage.database import Database, DatabasePlace
 from codemode_server.storage.database_thread import DatabaseThread, Step
-from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.server_texts import KEY_NAME, TokenCipher
-from tests.database import change, rows
+from codemode_server.storage.tables import privacy_tokens
 
 ALICE, BOB = PrincipalId("alice"), PrincipalId("bob")
 ANN = PersonalValue("email", "ann@example.org", "Ann@Example.org")
@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Open]:
-    """Opens a product's store in the same folder, each with a thread of its own."""
+def opened(place: DatabasePlace, tmp_path: Path) -> Iterator[Open]:
+    """Opens the store of a product, each with a thread of its own."""
     with ExitStack() as stack:
 
         def open_one(
@@ -42,25 +42,18 @@ def opened(tmp_path: Path) -> Iterator[Open]:
             max_tokens: int = 1000,
             clock: Callable[[], float] = lambda: 1000.0,
         ) -> TokenStore:
-            thread = stack.enter_context(closing(DatabaseThread(tmp_path)))
+            thread = stack.enter_context(closing(DatabaseThread(place)))
             limits = TokenLimits(max_tokens, expire_seconds)
             return TokenStore(thread, TokenCipher(tmp_path), lambda: limits, clock)
 
         yield open_one
 
 
-def upkeep(folder: Path) -> None:
-    with closing(Ownership(folder)) as ownership:
-        Upkeep(folder, ownership, Retention(0, 0), deletions=provided("delete_old_rows")).pass_once()
-
-
-def labelled(folder: Path) -> list[tuple[str, int]]:
-    """Label and number of each token that has a row."""
-    return rows(folder, "SELECT label, number FROM privacy_tokens ORDER BY principal, label, number")
-
-
-def all_bytes(folder: Path) -> bytes:
-    return b"".join(it.read_bytes() for it in folder.iterdir())
+def delete_old(database: Database) -> None:
+    """As the upkeep does."""
+    (delete,) = [it for it in provided("delete_old_rows") if it is token_store.delete_forgotten_tokens]
+    while database.transact(partial(delete, 0.0)):
+        pass
 
 
 async def test_a_value_has_one_token_and_each_principal_and_label_its_own_numbers(opened: Open) -> None:
@@ -92,7 +85,7 @@ async def test_a_server_gets_half_of_what_the_others_leave_and_forgetting_makes_
 
 
 async def test_rows_of_forgotten_tokens_are_deleted_and_no_number_is_given_again(
-    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Open, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a server that fills the map again and again, while its tokens expire, lets the database grow."""
     monkeypatch.setattr(token_store, "KEPT_CHANGES", 3)
@@ -100,10 +93,14 @@ async def test_rows_of_forgotten_tokens_are_deleted_and_no_number_is_given_again
     await store.tokens_for(ALICE, [*numbered(0, 20), PersonalValue("phone", "+49", "+49")], "crm")
     await store.tokens_for(BOB, numbered(0, 1), "crm")
     await store.forget(ALICE, [*(f"<EMAIL_{number}>" for number in (1, *range(3, 21))), "<PHONE_1>"])
-    upkeep(tmp_path)
-    numbers = [number for label, number in labelled(tmp_path) if label == "EMAIL"]
-    assert numbers == [2, 19, 20, 1], "that which stands for something, the latest three changes, and Bob's"
-    assert ("PHONE", 1) in labelled(tmp_path), "the highest number"
+    delete_old(database)
+    with database.begin(reads=True) as connection:
+        left = connection.execute(select(*privacy_tokens.primary_key).order_by(*privacy_tokens.primary_key)).all()
+    numbers = [(it.principal, it.number) for it in left if it.label == "EMAIL"]
+    assert numbers == [(ALICE, 2), (ALICE, 19), (ALICE, 20), (BOB, 1)], (
+        "that which stands for something, the latest three changes, and Bob's"
+    )
+    assert (ALICE, "PHONE", 1) in left, "the highest number"
     assert await store.tokens_for(ALICE, [ANN, PersonalValue("phone", "+4", "+4")]) == ["<EMAIL_21>", "<PHONE_2>"]
     found = await store.find(ALICE, ["<EMAIL_2>", "<EMAIL_19>", "<EMAIL_99>"])
     assert [(it.token, it.original) for it in found] == [("<EMAIL_2>", "p1@x.org"), ("<EMAIL_19>", None)]
@@ -177,23 +174,26 @@ async def test_a_token_expires_some_time_after_its_last_use(opened: Open) -> Non
     assert found == {"<EMAIL_1>": "Ann@Example.org", "<EMAIL_2>": None}
 
 
-async def test_nothing_readable_is_on_disk_and_without_the_key_tokens_stand_for_nothing(
-    opened: Open, tmp_path: Path
+async def test_nothing_readable_is_stored_and_without_the_key_tokens_stand_for_nothing(
+    opened: Open, database: Database, tmp_path: Path
 ) -> None:
     await opened().tokens_for(ALICE, [ANN])
-    written = all_bytes(tmp_path)
-    assert b"alice" in written, "control: the rows are there"
-    assert b"xample" not in written
+    with database.begin(reads=True) as connection:
+        (row,) = connection.execute(select(privacy_tokens)).all()
+    assert row.principal == "alice", "control: the row is there"
+    assert "xample" not in repr(row)
     (tmp_path / KEY_NAME).unlink()
     store = opened()
     assert [it.original for it in await store.find(ALICE, ["<EMAIL_1>"])] == [None]
     assert await store.tokens_for(ALICE, [ANN]) == ["<EMAIL_2>"], "the old fingerprint fits no value any more"
 
 
-async def test_a_value_that_was_moved_to_another_row_is_not_believed(opened: Open, tmp_path: Path) -> None:
-    """Who can write the file and has no key can't make one token stand for the value of another."""
+async def test_a_value_that_was_moved_to_another_row_is_not_believed(opened: Open, database: Database) -> None:
+    """Who can write the database and has no key can't make one token stand for the value of another."""
     await opened().tokens_for(ALICE, [ANN, BEN])
-    [(value,)] = rows(tmp_path, "SELECT value FROM privacy_tokens WHERE number = 1")
-    change(tmp_path, "UPDATE privacy_tokens SET value = ? WHERE number = 2", value)
+    number, value = privacy_tokens.c.number, privacy_tokens.c.value
+    with database.begin() as connection:
+        moved = connection.execute(select(value).where(number == 1)).scalar_one()
+        connection.execute(update(privacy_tokens).where(number == 2).values(value=moved))
     found = {it.token: it.original for it in await opened().find(ALICE, ["<EMAIL_1>", "<EMAIL_2>"])}
     assert found == {"<EMAIL_1>": "Ann@Example.org", "<EMAIL_2>": None}

@@ -62,12 +62,14 @@ _FORGET_SURPLUS = delete(session_sources).where(_OF_SESSIONS, _it.at < _NEWEST_S
 class SourceStore:
     """The product's own running programs are told from those of others by the name of their owner."""
 
-    def __init__(self, database: Database, thread: DatabaseThread, ownership: Ownership | None = None) -> None:
-        """Uses `database` for what is needed at once, and `thread` for the rest."""
+    def __init__(
+        self, database: Database, thread: DatabaseThread, folder: Path, ownership: Ownership | None = None
+    ) -> None:
+        """Uses `database` for what is needed at once, and `thread` for the rest. `folder`: that of the state."""
         self._database = database
         self._thread = thread
-        self._ownership = ownership or Ownership(database.path.parent)
-        self.forgotten = ForgottenSources(database.path.parent)
+        self._ownership = ownership or Ownership(folder)
+        self.forgotten = ForgottenSources(folder)
 
     def load(self) -> dict[Holder, list[Source]]:
         found: dict[Holder, list[Source]] = {}
@@ -156,7 +158,7 @@ def _source(row: Row[Any]) -> Source:
 
 
 class ForgottenSources:
-    """A file beside the database that lists whose sources the person has forgotten, and when. Running servers hold
+    """A file in the state folder that lists whose sources the person has forgotten, and when. Running servers hold
     sources in memory. They look whether the file has changed before they add a source or decide by one, which costs
     less than a query; so nothing that is read after a server has noticed is forgotten with the rest."""
 

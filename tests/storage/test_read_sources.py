@@ -17,7 +17,7 @@ from codemode_server.domain.principals import Principal, Session
 from codemode_server.features.data_flow import read_sources
 from codemode_server.features.data_flow.read_sources import ReadSources
 from codemode_server.features.data_flow.source_store import SourceStore
-from codemode_server.storage.database import Database
+from codemode_server.storage.database import Database, DatabasePlace
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.tables import executions
@@ -32,16 +32,18 @@ RUNNING = RunningProgram(ExecutionId("x1"), ONE, NOW - 5)
 class State:
     """A state folder, and the products that use it one after the other."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, place: DatabasePlace) -> None:
         self.folder = folder
+        self.place = place
+        self.database = Database(place)
         self.now = NOW
         self.threads: list[DatabaseThread] = []
         self.owners: list[Ownership] = []
 
     def store(self) -> SourceStore:
-        self.threads.append(DatabaseThread(self.folder))
+        self.threads.append(DatabaseThread(self.place))
         self.owners.append(Ownership(self.folder))
-        return SourceStore(Database(self.folder), self.threads[-1], self.owners[-1])
+        return SourceStore(self.database, self.threads[-1], self.folder, self.owners[-1])
 
     def begin(self, program: RunningProgram = RUNNING) -> None:
         """The product of the last store begins a program, as its journal records that."""
@@ -52,11 +54,11 @@ class State:
         }
         row |= {"holder": program.holder[1], "owner": self.owners[-1].name(), "started_at": program.began_at}
         row |= {"is_ephemeral": False, "is_dry_run": False, "status": "running"}
-        with Database(self.folder).begin() as connection:
+        with self.database.begin() as connection:
             connection.execute(insert(executions), row)
 
     def end(self) -> None:
-        with Database(self.folder).begin() as connection:
+        with self.database.begin() as connection:
             connection.execute(update(executions).values(holder=None, status="succeeded"))
 
     def kill(self) -> None:
@@ -74,10 +76,11 @@ class State:
 
 
 @pytest.fixture
-async def state(tmp_path: Path) -> AsyncIterator[State]:
-    state = State(tmp_path)
+async def state(tmp_path: Path, place: DatabasePlace) -> AsyncIterator[State]:
+    state = State(tmp_path, place)
     yield state
     state.kill()
+    state.database.close()
 
 
 def context(session: str, *, is_ephemeral: bool = False) -> Caller:

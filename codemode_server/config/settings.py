@@ -181,8 +181,8 @@ class StateSettings(Section):
     """Hours for which the journal has complete arguments and results of calls after their execution has ended. They
     are encrypted there, with the key in `journal.key` beside the database. 0: until `journal_mb` is reached."""
     journal_mb: Number = Field(default=256, ge=1, le=1_048_576)
-    """How much the journal may take in the database, MiB; beyond it the oldest executions are deleted. One execution
-    takes at most a quarter; beyond that its calls are stored without arguments and results."""
+    """How much the journal may take in the database, MiB; beyond it the oldest values are removed. One execution takes
+    at most a quarter; beyond that its calls are stored without arguments and results."""
     session_days: Number = Field(default=30, ge=0, le=36_500)
     """How long the logs of sessions stay in `/workspace/sessions`, days. They tell later sessions what programs
     did: program, result and output, without secrets, also where `payloads` is `none`. 0: no logs are written."""

@@ -320,7 +320,8 @@ class Journal:
         def keep_error(error: Exception) -> None:
             self._unwritten.setdefault(execution_id, error)
 
-        self._thread.post(end, on_error=keep_error, is_held=False)
+        # Written with the beginning of the next call, or the end of the program; a large one is not held in memory.
+        self._thread.post(end, on_error=keep_error, is_held=not has_result or not is_large(outcome.result))
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
         """Without its program once the journal has removed that."""

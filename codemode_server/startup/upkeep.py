@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias
 
 import anyio
@@ -70,7 +69,7 @@ class Retention:
 class Upkeep:
     def __init__(
         self,
-        folder: Path,
+        place: DatabasePlace,
         ownership: Ownership,
         audit: Retention,
         journal: Retention = Retention(0, 0),
@@ -78,7 +77,7 @@ class Upkeep:
         deletions: Sequence[Deletion] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._folder = folder
+        self._place = place
         self._ownership = ownership
         self._audit = audit
         self._journal = journal
@@ -116,7 +115,7 @@ class Upkeep:
     def pass_once(self) -> None:
         problems: dict[str, None] = {}
         try:
-            with closing(Database(self._folder)) as database:
+            with closing(Database(self._place)) as database:
                 with database.connect() as connection:  # the only one of this pool
                     raw = _raw(connection)
                     # Otherwise a commit of the journal would have to write a long log into the file.

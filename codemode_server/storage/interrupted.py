@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -59,11 +58,10 @@ def settle_interrupted(database: Database, ownership: Ownership, now: float) -> 
         owner.remove()
 
 
-def settle_before_reading(folder: Path) -> None:
+def settle_before_reading(database: Database, ownership: Ownership) -> None:
     """As `settle_interrupted`, for a process that shows the record of a state folder; a problem is logged. Blocks."""
     try:
-        with closing(Database(folder)) as database:
-            settle_interrupted(database, Ownership(folder), time.time())
+        settle_interrupted(database, ownership, time.time())
     except (JournalUnavailable, NotPrivate, OSError) as error:
         logger.warning("executions of servers that were killed are shown as running: %s", error)
 
@@ -90,7 +88,7 @@ class Ownership:
     which, unlike a process id, ends with the machine and works between containers that share the state folder."""
 
     def __init__(self, state_folder: Path) -> None:
-        self._state_folder = state_folder
+        self.state_folder = state_folder
         self._own: RunFolder | None = None
 
     def name(self) -> str | None:
@@ -117,7 +115,7 @@ class Ownership:
         return {it.name for it in self._parent().iterdir() if it not in dead} - {self._own and self._own.path.name}
 
     def _parent(self) -> Path:
-        return private_subfolder(private_folder(self._state_folder, is_readable=True), "running")
+        return private_subfolder(private_folder(self.state_folder, is_readable=True), "running")
 
     def close(self) -> None:
         if self._own is not None:

@@ -78,6 +78,9 @@ class SqliteFile:
     def unavailable(self, error: Exception) -> JournalUnavailable:
         return unavailable(self._path, error)
 
+    def description(self, connection: Connection) -> str:
+        return f"SQLite {sqlite3.sqlite_version}, {self._path.stat().st_size / 1e6:.1f} MB in {self._path}"
+
     def close(self) -> None:
         self._is_closed = True
         self.engine.dispose()

@@ -71,6 +71,10 @@ class Driver(Protocol):
     def unavailable(self, error: Exception) -> JournalUnavailable:
         """The error in one line that says what to do, as the class that says what the next step may expect."""
 
+    def prepare_upkeep(self, is_ending: Callable[[], bool]) -> None: ...
+
+    def free_space(self) -> int: ...
+
     def description(self, connection: Connection) -> str:
         """Which database it is, its version and size, for the person."""
 
@@ -151,6 +155,17 @@ class Database:
     def write(self, statement: str, values: tuple[object, ...]) -> int:
         with self.begin() as connection:
             return connection.exec_driver_sql(statement, values).rowcount
+
+    def prepare_upkeep(self, is_ending: Callable[[], bool]) -> None:
+        """Before rows are deleted on the one connection of this pool: a statement ends once `is_ending`."""
+        self._driver.prepare_upkeep(is_ending)
+
+    def free_space(self) -> int:
+        """Give some of the disk space of deleted rows back; returns 0 if there is no more."""
+        try:
+            return self._driver.free_space()
+        except self._driver.error as error:
+            raise self._driver.unavailable(error) from error
 
     def description(self) -> str:
         with self.begin(reads=True) as connection:

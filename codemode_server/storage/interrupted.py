@@ -88,7 +88,7 @@ class Ownership:
     which, unlike a process id, ends with the machine and works between containers that share the state folder."""
 
     def __init__(self, state_folder: Path) -> None:
-        self.state_folder = state_folder
+        self._state_folder = state_folder
         self._own: RunFolder | None = None
 
     def name(self) -> str | None:
@@ -115,7 +115,7 @@ class Ownership:
         return {it.name for it in self._parent().iterdir() if it not in dead} - {self._own and self._own.path.name}
 
     def _parent(self) -> Path:
-        return private_subfolder(private_folder(self.state_folder, is_readable=True), "running")
+        return private_subfolder(private_folder(self._state_folder, is_readable=True), "running")
 
     def close(self) -> None:
         if self._own is not None:

@@ -8,6 +8,7 @@ refused, since what a team has recorded is not set aside.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
@@ -152,6 +153,13 @@ class PostgresServer:
         self, cause: str, remedy: str, kind: type[JournalUnavailable] = JournalUnavailable
     ) -> JournalUnavailable:
         return kind(f"{self._name} can't be used: {cause}. {remedy}.")
+
+    def prepare_upkeep(self, is_ending: Callable[[], bool]) -> None:
+        """Nothing: a statement of the upkeep takes milliseconds."""
+
+    def free_space(self) -> int:
+        """Nothing: the server's autovacuum does it."""
+        return 0
 
     def description(self, connection: Connection) -> str:
         version = ".".join(map(str, connection.dialect.server_version_info or ()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,9 +12,13 @@ import anyio.to_thread
 
 from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.config.settings import Settings
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.features import provided
+from codemode_server.records.executions import has_database
 from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, candidates, demand
 from codemode_server.search.vector_ranker import SearchDiagnosis, diagnose
+from codemode_server.startup.stores import database_place
+from codemode_server.storage.database import Database
 from codemode_server.support.text import escaped
 
 
@@ -49,9 +54,10 @@ class Report:
 async def _examine(configured: Settings, boot: bool) -> Report:
     """Check everything; with `boot`, boot a microVM unless a check has failed. Downloads and changes nothing."""
     report = await examine_sandbox(configured.sandbox, boot=boot)
-    others = [_search(await anyio.to_thread.run_sync(diagnose, configured.search))]
+    others = [await anyio.to_thread.run_sync(_database, configured)]
+    others += [_search(await anyio.to_thread.run_sync(diagnose, configured.search))]
     others += [await anyio.to_thread.run_sync(check, configured) for check in provided("check")]
-    is_met = report.is_met and not any(it.state == "missing" for it in others)
+    is_met = report.is_met and not any(it.is_obstacle for it in others)
     return replace(report, checks=(*report.checks, *others), is_met=is_met)
 
 
@@ -72,6 +78,16 @@ async def examine_sandbox(settings: SandboxSettings, *, boot: bool) -> Report:
         why = f"`{demand(settings)}` can't be met" if demand(settings) else "no sandbox can be had"
         destination = f"nothing, since {why} as things are"
     return Report((*checks,), destination, is_met)
+
+
+def _database(configured: Settings) -> Check:
+    try:
+        if not has_database(configured):
+            return Check("database", "ok", "SQLite, made by the first program")
+        with closing(Database(database_place(configured))) as database:
+            return Check("database", "ok", database.description())
+    except JournalUnavailable as error:
+        return Check("database", "failed", str(error))
 
 
 def _search(found: SearchDiagnosis) -> Check:

@@ -40,7 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    with KnownTools.of(configuration(parsed, require_trust=False, resolve=False)) as known:
+    loaded = configuration(parsed, require_trust=False, resolve=False)
+    if loaded.settings.state.database_password is not None:  # perhaps a reference
+        loaded = configuration(parsed)
+    with KnownTools.of(loaded) as known:
         return _test(known, parsed.file) if parsed.action == "test" else _explain(known, parsed)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, create_model, field_validator
 
@@ -159,7 +160,7 @@ class ResultSettings(Section):
 class StateSettings(Section):
     """Contents, location and retention of stored data."""
 
-    read_at_start = ("dir", "key", "skills", "workflows")
+    read_at_start = ("dir", "key", "database", "database_password", "skills", "workflows")
 
     dir: str | None = None
     """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must
@@ -168,6 +169,12 @@ class StateSettings(Section):
     """Secret of several servers (`${CODEMODE_KEY}`), from which their keys are derived. They read each other's records
     and go on with each other's questions. It has at least 32 random characters; what was encrypted under another one
     can't be read. Default: keys of its own, in files of the state folder."""
+    database: str | None = Field(default=None, max_length=2_000)
+    """PostgreSQL in place of SQLite, `postgresql://USER@HOST/NAME`. The database has to be this product's own; several
+    servers may share it. What libpq knows stands behind `?`, for instance `sslmode=verify-full`. Needs the extra
+    `postgres`."""
+    database_password: Annotated[str | None, Holds.SECRET] = Field(default=None, repr=False)
+    """Its password, for instance `${keyring:database}`."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
     """Detail of arguments and results in the audit and traces: everything, only types and sizes, or nothing."""
     kept_mb: Number = Field(default=256, ge=0, le=65_536)
@@ -199,6 +206,20 @@ class StateSettings(Section):
                 f"must have at least {MIN_KEY_CHARACTERS} characters, such as `openssl rand -hex 32` gives"
             )
         return key
+
+    @field_validator("database")
+    @classmethod
+    def _database_is_an_address(cls, address: str | None) -> str | None:
+        try:
+            parts = urlsplit(address or "postgresql://this/default")
+            is_address = parts.scheme == "postgresql" and len(parts.path) > 1 and parts.port != 0
+        except ValueError:
+            is_address = False
+        if not is_address:
+            raise ValueError("is not of the form `postgresql://USER@HOST/NAME`")
+        if parts.password is not None or "password=" in parts.query:
+            raise ValueError("may hold no password; set `database_password`, for instance to `${keyring:database}`")
+        return address
 
 
 class Settings(Section):

@@ -22,6 +22,7 @@ import anyio.to_thread
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.config.loading import load_place
+from codemode_server.config.settings import Settings
 from codemode_server.domain.approvals import REFUSED_SECONDS, AnswerScope, Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import CodemodeError
@@ -30,13 +31,13 @@ from codemode_server.domain.history import HistoryPage, HistoryQuery
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.features import create
-from codemode_server.startup.stores import state_folder
+from codemode_server.startup.stores import database_place, state_folder
 from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.audit import Audit
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.history import History
-from codemode_server.storage.interrupted import settle_before_reading
+from codemode_server.storage.interrupted import Ownership, settle_before_reading
 from codemode_server.storage.journal import MOST_CALLS, Journal
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite import FILE_NAME, unavailable
@@ -53,12 +54,15 @@ class Records:
     """Opens the database of a configuration. Every method raises a `CodemodeError` with a message for the person."""
 
     def __init__(self, loaded: LoadedSettings, folder: Path | None = None) -> None:
+        """`folder` is used in place of the configured state folder and database."""
         self.loaded = loaded
         self.config = LiveConfig(loaded.settings, loaded.redactor)
         self.principal = local_principal(loaded.settings)
         self._folder = folder or state_folder(loaded.settings)
-        self.thread = DatabaseThread(self._folder)
-        self.database = Database(self._folder)
+        place = folder or database_place(loaded.settings)
+        self.thread = DatabaseThread(place)
+        self.database = Database(place)
+        self._ownership = Ownership(self._folder)
         cipher = JournalCipher(self._folder, loaded.settings.state.key)
         self.history = History(self.database)
         self.savings: SavingsStore | None = create("savings", self.database)
@@ -68,8 +72,8 @@ class Records:
 
     def present(self) -> LoadedSettings:
         """The configuration as its file is now, of which nothing may be started. Blocks."""
-        place = self.loaded.place
-        return self.loaded if place is None else load_place(place, require_trust=False, resolve=False)
+        place, has_password = self.loaded.place, self.loaded.settings.state.database_password is not None
+        return self.loaded if place is None else load_place(place, require_trust=False, resolve=has_password)
 
     def close(self) -> None:
         self.thread.close()
@@ -181,13 +185,15 @@ class Records:
 
     async def settle(self) -> None:
         """Record as interrupted what ran in products that were killed."""
-        await anyio.to_thread.run_sync(settle_before_reading, self._folder)
+        await anyio.to_thread.run_sync(settle_before_reading, self.database, self._ownership)
 
 
-def _has_database(folder: Path) -> bool:
-    """True if a product has made a database there. Raises `JournalUnavailable` if none can be there, since a file is in
-    the place of the state folder or above it, or its drive does not exist."""
-    path = folder / FILE_NAME
+def has_database(settings: Settings) -> bool:
+    """True if a product has made a database. Raises `JournalUnavailable` if none can be there, since a file is in the
+    place of the state folder or above it, or its drive does not exist."""
+    if settings.state.database is not None:
+        return True
+    path = state_folder(settings) / FILE_NAME
     above = next((place for place in path.parents if os.path.lexists(place)), None)
     if above is None:
         raise unavailable(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
@@ -200,8 +206,8 @@ def _has_database(folder: Path) -> bool:
 def stored_records(loaded: LoadedSettings) -> Generator[Records]:
     """The records, closed with the context; empty ones that are nowhere kept, if no product has made a database yet."""
     with ExitStack() as stack:
-        folder = state_folder(loaded.settings)
-        if not _has_database(folder):
+        folder = None
+        if not has_database(loaded.settings):
             folder = Path(stack.enter_context(TemporaryDirectory()))
         yield stack.enter_context(closing(Records(loaded, folder=folder)))
 

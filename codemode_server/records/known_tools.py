@@ -64,7 +64,7 @@ class KnownTools:
         config = LiveConfig(loaded.settings)
         names = Caller.of(Session(""), config).names
         rules = PermissionRules(loaded.settings.permissions, names)
-        if not (state_folder(loaded.settings) / FILE_NAME).exists():
+        if not loaded.settings.state.database and not (state_folder(loaded.settings) / FILE_NAME).exists():
             yield cls(loaded, Catalog.build([]), rules, lambda _server, _tool: None, {})
             return
         tools = UpstreamCatalog(loaded)

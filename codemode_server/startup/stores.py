@@ -14,7 +14,7 @@ from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.audit import Audit
 from codemode_server.storage.cache import LISTINGS, TYPES, USES, VECTORS, Cache
-from codemode_server.storage.database import Database
+from codemode_server.storage.database import Database, DatabasePlace, PostgresAddress
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal import Journal
@@ -25,8 +25,13 @@ from codemode_server.upstreams.listing_store import ListingStore
 
 
 def state_folder(settings: Settings) -> Path:
-    """Where the database and the workspaces are."""
+    """Where the workspaces are, the keys, and the database unless it is on PostgreSQL."""
     return Path(settings.state.dir) if settings.state.dir else data_folder()
+
+
+def database_place(settings: Settings) -> DatabasePlace:
+    state = settings.state
+    return PostgresAddress(state.database, state.database_password) if state.database else state_folder(settings)
 
 
 class Stores:
@@ -35,11 +40,11 @@ class Stores:
     def __init__(self, config: LiveConfig) -> None:
         """Opens the database. Blocks. Raises `JournalUnavailable`."""
         settings = config.settings.state
-        self.database = Database(state_folder(config.settings))
-        folder = self.database.path.parent
-        self.thread = DatabaseThread(folder)
+        folder, place = state_folder(config.settings), database_place(config.settings)
+        self.database = Database(place)
+        self.thread = DatabaseThread(place)
         self.ownership = Ownership(folder)
-        self.upkeep = Upkeep(folder, self.ownership, *_retention(settings), deletions=provided("delete_old_rows"))
+        self.upkeep = Upkeep(place, self.ownership, *_retention(settings), deletions=provided("delete_old_rows"))
         cipher = JournalCipher(folder, settings.key)
         self.audit = Audit(self.thread, self.upkeep.note_written)
         self.journal = Journal(

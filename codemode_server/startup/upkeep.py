@@ -7,14 +7,12 @@ journal and audit write at the same time. Several processes may do this at once.
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias
 
 import anyio
@@ -34,7 +32,7 @@ from sqlalchemy import (
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage.cache import delete_old_rows
-from codemode_server.storage.database import AnyRow, Database
+from codemode_server.storage.database import AnyRow, Database, DatabasePlace
 from codemode_server.storage.interrupted import Ownership, settle_interrupted
 from codemode_server.storage.tables import approvals, calls, events, executions
 from codemode_server.support.private_files import NotPrivate
@@ -45,15 +43,9 @@ _PROBLEMS = (JournalUnavailable, NotPrivate, OSError)
 _DAY = 86_400.0
 _INTERVAL_S = 3_600.0
 _PAUSE_S = 0.005
-_STEPS_BETWEEN_CHECKS = 10_000
-"""Steps of SQLite's virtual machine, about a millisecond, after which a statement stops if the server is ending."""
 _BATCH_ROWS = 20
-_LOG_PAGES = 100
-_BATCH_PAGES = 128
 _CALL_ROW = [it for it in calls.c if it.name not in ("arguments", "detail", "result", "error")]
 """What stays of a call once its values are removed."""
-_FREE_PAGES = 256
-"""Free pages that stay in the file for the next writes."""
 
 Deletion: TypeAlias = Callable[[float, Connection], int]
 """Deletes some rows of a feature, those from before a time and surplus ones; returns how many."""
@@ -70,7 +62,7 @@ class Retention:
 class Upkeep:
     def __init__(
         self,
-        folder: Path,
+        place: DatabasePlace,
         ownership: Ownership,
         audit: Retention,
         journal: Retention = Retention(0, 0),
@@ -78,7 +70,7 @@ class Upkeep:
         deletions: Sequence[Deletion] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._folder = folder
+        self._place = place
         self._ownership = ownership
         self._audit = audit
         self._journal = journal
@@ -116,12 +108,8 @@ class Upkeep:
     def pass_once(self) -> None:
         problems: dict[str, None] = {}
         try:
-            with closing(Database(self._folder)) as database:
-                with database.connect() as connection:  # the only one of this pool
-                    raw = _raw(connection)
-                    # Otherwise a commit of the journal would have to write a long log into the file.
-                    raw.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-                    raw.set_progress_handler(self._is_ending.is_set, _STEPS_BETWEEN_CHECKS)
+            with closing(Database(self._place)) as database:
+                database.prepare_upkeep(self._is_ending.is_set)
                 for step in self._steps(database):
                     try:
                         step()
@@ -144,15 +132,11 @@ class Upkeep:
             yield partial(self._in_batches, partial(database.transact, partial(deletion, before)))
         old_cached = partial(delete_old_rows, now=now, most=_BATCH_ROWS)
         yield partial(self._in_batches, partial(database.transact, old_cached))
-        yield partial(self._shrink, database)
+        yield partial(self._in_batches, database.free_space)
 
     def _in_batches(self, delete: Callable[[], int]) -> None:
         while not self._is_ending.is_set() and delete():
             self._is_ending.wait(_PAUSE_S)
-
-    def _delete(self, database: Database, table: str, key: str, where: str, values: Sequence[object]) -> None:
-        statement = f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {where} LIMIT ?)"  # noqa: S608
-        self._in_batches(partial(database.write, statement, (*values, _BATCH_ROWS)))
 
     def _remove_values(self, database: Database) -> None:
         """Remove the complete values of executions that have ended, and what the person was asked."""
@@ -217,27 +201,6 @@ class Upkeep:
         key = [*table.primary_key]
         some = tuple_(*key).in_(select(*key).where(which).limit(_BATCH_ROWS))
         self._in_batches(partial(database.transact, partial(change, some)))
-
-    def _shrink(self, database: Database) -> None:
-        with database.connect() as connection:
-            raw = _raw(connection)
-
-            def free_pages() -> int:
-                (count,) = raw.execute("PRAGMA freelist_count").fetchone()
-                if count <= _FREE_PAGES:
-                    return 0
-                # `execute` would step once and free one page, since the statement returns rows without columns.
-                raw.executescript(f"PRAGMA incremental_vacuum({_BATCH_PAGES})")
-                return _BATCH_PAGES
-
-            self._in_batches(free_pages)
-            raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-
-def _raw(connection: Connection) -> sqlite3.Connection:
-    raw = connection.connection.driver_connection
-    assert isinstance(raw, sqlite3.Connection)
-    return raw
 
 
 def _delete(table: Table, which: ColumnElement[bool], connection: Connection) -> int:

@@ -71,6 +71,13 @@ class Driver(Protocol):
     def unavailable(self, error: Exception) -> JournalUnavailable:
         """The error in one line that says what to do, as the class that says what the next step may expect."""
 
+    def prepare_upkeep(self, is_ending: Callable[[], bool]) -> None: ...
+
+    def free_space(self) -> int: ...
+
+    def description(self, connection: Connection) -> str:
+        """Which database it is, its version and size, for the person."""
+
     def close(self) -> None: ...
 
 
@@ -80,13 +87,6 @@ class Database:
     def __init__(self, place: DatabasePlace) -> None:
         """Open the database, or create it or its tables. Blocks. Raises `JournalUnavailable`: it cannot be opened."""
         self._driver = _driver(place)
-        self.place = place
-
-    @property
-    def path(self) -> Path:
-        """Of SQLite."""
-        assert isinstance(self.place, Path)  # noqa: S101
-        return self.place / "codemode.db"
 
     @contextmanager
     def begin(
@@ -109,8 +109,10 @@ class Database:
             if error.connection_invalidated and is_connected and not is_committing:
                 problem = TransactionUndone(*problem.args)
             raise problem from error.orig
-        except (self._driver.error, PoolTimeout) as error:
+        except self._driver.error as error:
             raise self._driver.unavailable(error) from error
+        except PoolTimeout as error:
+            raise _too_busy() from error
 
     def connect(self) -> Connection:
         """A connection of the caller, for `begin`. Raises `JournalUnavailable`."""
@@ -118,8 +120,10 @@ class Database:
             return self._driver.engine.connect()
         except DBAPIError as error:
             raise self._driver.unavailable(error.orig if isinstance(error.orig, Exception) else error) from error.orig
-        except (self._driver.error, PoolTimeout, OSError) as error:
+        except (self._driver.error, OSError) as error:
             raise self._driver.unavailable(error) from error
+        except PoolTimeout as error:
+            raise _too_busy() from error
 
     def transact(
         self, step: Callable[[Connection], T], connection: Connection | None = None, *, is_durable: bool = False
@@ -152,6 +156,21 @@ class Database:
         with self.begin() as connection:
             return connection.exec_driver_sql(statement, values).rowcount
 
+    def prepare_upkeep(self, is_ending: Callable[[], bool]) -> None:
+        """Before rows are deleted on the one connection of this pool: a statement ends once `is_ending`."""
+        self._driver.prepare_upkeep(is_ending)
+
+    def free_space(self) -> int:
+        """Give some of the disk space of deleted rows back; returns 0 if there is no more."""
+        try:
+            return self._driver.free_space()
+        except self._driver.error as error:
+            raise self._driver.unavailable(error) from error
+
+    def description(self) -> str:
+        with self.begin(reads=True) as connection:
+            return self._driver.description(connection)
+
     def close(self) -> None:
         self._driver.close()
 
@@ -160,6 +179,10 @@ def transaction_mode(connection: Connection) -> TransactionMode:
     """How the transaction that begins on a connection is to be."""
     mode: TransactionMode = connection.info[_TRANSACTION]
     return mode
+
+
+def _too_busy() -> DatabaseUnreachable:
+    return DatabaseUnreachable("the record can't be read: too many readers wait for it. Try again.")
 
 
 def _driver(place: DatabasePlace) -> Driver:

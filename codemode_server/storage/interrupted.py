@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -59,11 +58,10 @@ def settle_interrupted(database: Database, ownership: Ownership, now: float) -> 
         owner.remove()
 
 
-def settle_before_reading(folder: Path) -> None:
+def settle_before_reading(database: Database, ownership: Ownership) -> None:
     """As `settle_interrupted`, for a process that shows the record of a state folder; a problem is logged. Blocks."""
     try:
-        with closing(Database(folder)) as database:
-            settle_interrupted(database, Ownership(folder), time.time())
+        settle_interrupted(database, ownership, time.time())
     except (JournalUnavailable, NotPrivate, OSError) as error:
         logger.warning("executions of servers that were killed are shown as running: %s", error)
 

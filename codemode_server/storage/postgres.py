@@ -8,6 +8,7 @@ refused, since what a team has recorded is not set aside.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
@@ -73,13 +74,15 @@ class PostgresServer:
     def __init__(self, address: PostgresAddress) -> None:
         """Connect, and make the tables if there are none. Raises `JournalUnavailable`."""
         parts = urlsplit(address.url)
-        self._name = f"the record {parts.path.strip('/')!r} on {parts.hostname or 'this machine'} (PostgreSQL)"
+        self._place = f"{parts.path.strip('/')!r} on {parts.hostname or 'this machine'}"
+        self._name = f"the record {self._place} (PostgreSQL)"
         self._password = address.password
         if find_spec("psycopg") is None:
             raise self._problem("psycopg is not installed", f"Install it with: {install_command('postgres')}")
         import psycopg
 
         self.error: type[Exception] = psycopg.Error
+        self._lost = (psycopg.OperationalError, psycopg.InterfaceError)
         self.engine = create_engine(
             self._url(address),
             isolation_level="REPEATABLE READ",
@@ -127,7 +130,7 @@ class PostgresServer:
         """Nothing can be known without asking the server."""
 
     def unavailable(self, error: Exception) -> JournalUnavailable:
-        state = getattr(error, "sqlstate", None)
+        state: str = getattr(error, "sqlstate", None) or ""
         # Not its details, which have values of rows.
         message = getattr(getattr(error, "diag", None), "message_primary", None)
         text = " ".join((message or str(error)).split())
@@ -137,19 +140,31 @@ class PostgresServer:
             return self._problem(f"others kept changing the same rows ({text})", "Try again", TransactionUndone)
         if state in _BUSY:
             return self._problem(text, "End what holds its locks, see pg_stat_activity", DatabaseUnreachable)
-        if state is None:
+        if not state and isinstance(error, self._lost):
             state = next((state for words, state in _STATES.items() if re.search(words, text)), _NO_CONNECTION)
         for beginning, remedy in _REMEDIES.items():
             if state.startswith(beginning):
                 return self._problem(text, remedy)
-        if state.startswith(_LOST) or isinstance(error, TimeoutError):
+        if state.startswith(_LOST):
             return self._problem(text, "Start its server, or correct state.database", DatabaseUnreachable)
-        return self._problem(text, f"See the log of its server, with the state {state}")
+        return self._problem(text, "See the log of its server")
 
     def _problem(
         self, cause: str, remedy: str, kind: type[JournalUnavailable] = JournalUnavailable
     ) -> JournalUnavailable:
         return kind(f"{self._name} can't be used: {cause}. {remedy}.")
+
+    def prepare_upkeep(self, is_ending: Callable[[], bool]) -> None:
+        """Nothing: a statement of the upkeep takes milliseconds."""
+
+    def free_space(self) -> int:
+        """Nothing: the server's autovacuum does it."""
+        return 0
+
+    def description(self, connection: Connection) -> str:
+        version = ".".join(map(str, connection.dialect.server_version_info or ()))
+        size = connection.execute(select(func.pg_database_size(func.current_database()))).scalar_one()
+        return f"PostgreSQL {version}, {size / 1e6:.1f} MB in {self._place}"
 
     def close(self) -> None:
         self.engine.dispose()

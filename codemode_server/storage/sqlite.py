@@ -12,7 +12,7 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,6 +39,12 @@ _WAL_BYTES = 4 * 2**20
 _BUSY_SECONDS = 5.0
 _FULL_BELOW_BYTES = 64 * 1024
 """SQLite may report a full disk as an I/O error; with less free space than this, the disk is taken for full."""
+_STEPS_BETWEEN_CHECKS = 10_000
+"""Steps of SQLite's virtual machine, about a millisecond, after which a statement stops if the server is ending."""
+_LOG_PAGES = 100
+_BATCH_PAGES = 128
+_FREE_PAGES = 256
+"""Free pages that stay in the file for the next writes."""
 _IS_DURABLE = "codemode_is_durable"
 """Key in a connection's `info`: whether its transactions are durable."""
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -78,9 +84,35 @@ class SqliteFile:
     def unavailable(self, error: Exception) -> JournalUnavailable:
         return unavailable(self._path, error)
 
+    def prepare_upkeep(self, is_ending: Callable[[], bool]) -> None:
+        with self.engine.connect() as connection:  # the only one of this pool
+            raw = _raw(connection)
+            # Otherwise a commit of the journal would have to write a long log into the file.
+            raw.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+            raw.set_progress_handler(is_ending, _STEPS_BETWEEN_CHECKS)
+
+    def free_space(self) -> int:
+        with self.engine.connect() as connection:
+            raw = _raw(connection)
+            (count,) = raw.execute("PRAGMA freelist_count").fetchone()
+            if count > _FREE_PAGES:
+                # `execute` would step once and free one page, since the statement returns rows without columns.
+                raw.executescript(f"PRAGMA incremental_vacuum({_BATCH_PAGES})")
+                return _BATCH_PAGES
+            raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            return 0
+
+    def description(self, connection: Connection) -> str:
+        return f"SQLite {sqlite3.sqlite_version}, {self._path.stat().st_size / 1e6:.1f} MB in {self._path}"
+
     def close(self) -> None:
         self._is_closed = True
         self.engine.dispose()
+
+
+def _raw(connection: Connection) -> sqlite3.Connection:
+    raw: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]
+    return raw
 
 
 def _begin(connection: Connection) -> None:

@@ -29,6 +29,7 @@ from codemode_server.features.learned_types.learning import Learning
 from codemode_server.storage.cache import TYPES, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.sqlite import FILE_NAME
 from codemode_server.support.redaction import Redactor
 from tests.calls.gateways import gateway_of
 from tests.database import rows
@@ -138,7 +139,7 @@ class TestWhatWasLearned:
     ) -> None:
         it = product()
         await it.call({"id": 1})
-        with closing(sqlite3.connect(it.database.path, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(it.folder / FILE_NAME, isolation_level=None)) as connection:
             connection.execute("ALTER TABLE cache RENAME TO gone")
             assert await it.learning.save() is False
             await it.call({"id": 1})

@@ -18,6 +18,7 @@ CHECKS = [
     "image",
     "boot",
     "wasm",
+    "database",
     "search",
     "guardrails",
     "privacy",

@@ -48,7 +48,7 @@ def config(tmp_path: Path) -> Path:
     }
     path.write_text(json.dumps(settings))
     database = Database(tmp_path / "state")
-    thread = DatabaseThread(database.path.parent)
+    thread = DatabaseThread(tmp_path / "state")
     server = load(path).settings.servers["github"]
     store = ListingStore(Cache(database, thread, LISTINGS), ServerTexts(JournalCipher(tmp_path / "state")))
     anyio.run(store.put, "github", fingerprint(server), CachedListing(TOOLS))
@@ -65,7 +65,7 @@ def explained(config: Path, capsys: pytest.CaptureFixture[str], *arguments: str)
 @contextmanager
 def stored(config: Path) -> Iterator[tuple[Database, DatabaseThread]]:
     database = Database(config.parent / "state")
-    thread = DatabaseThread(database.path.parent)
+    thread = DatabaseThread(config.parent / "state")
     yield database, thread
     thread.close()
     database.close()

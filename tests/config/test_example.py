@@ -38,7 +38,7 @@ def test_everything_that_stands_in_comments_loads_too_and_shows_the_defaults(fol
     loaded = folder.load(
         _uncommented(),
         env=dict.fromkeys(
-            ("HOME", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY", "GITHUB_TOKEN", "LINEAR_TOKEN"),
+            ("HOME", "PGPASSWORD", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY", "GITHUB_TOKEN", "LINEAR_TOKEN"),
             "/home/me",
         )
         | {"CODEMODE_KEY": "k" * 32, "CODEMODE_NODE_TOKEN": "k" * 32},

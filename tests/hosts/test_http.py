@@ -16,13 +16,13 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from codemode_server.storage.approval_store import ApprovalStore
 
 from codemode_server.domain.approvals import ApprovalAnswer
 from codemode_server.domain.errors import SettingsError
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.startup.serve import serve
+from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from tests.answering import free_port

@@ -21,7 +21,7 @@ from codemode_server.executions.preflight.reading import read
 from codemode_server.features.skills.library import ProjectSkills
 from codemode_server.features.skills.rules import facts_of, unreviewed_imports
 from codemode_server.features.skills.store import SavedSkill, SkillStore, written_time
-from codemode_server.startup.stores import state_folder
+from codemode_server.startup.stores import database_place, state_folder
 from codemode_server.storage.audit import Audit
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.support.text import escaped, first_lines, legible, one_line
@@ -129,7 +129,7 @@ def _reject(store: SkillStore, found: Found, loaded: LoadedSettings, *, is_sure:
 
 
 def _record_review(loaded: LoadedSettings, store: SkillStore, found: Found, kind: AuditEventKind, status: str) -> None:
-    skill, thread = found.skill, DatabaseThread(state_folder(loaded.settings))
+    skill, thread = found.skill, DatabaseThread(database_place(loaded.settings))
     reason = f"{found.title}, saved by execution {_line(skill.execution_id)}, SHA-256 {skill.digest[:16]}"
     more = {"server": "skills", "tool": skill.name, "reason": reason, "status": status}
     with closing(thread):

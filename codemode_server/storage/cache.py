@@ -28,21 +28,6 @@ _MAX_DAYS = 180
 _DAY = 86_400.0
 _BATCH_KEYS = 500
 
-_KIND, _KEYS = cache.c.kind == bindparam("kind"), cache.c.key.in_(bindparam("keys", expanding=True))
-_LOAD = (
-    select(cache.c.key, cache.c.value, cache.c.used_at)
-    .where(_KIND)
-    .order_by(cache.c.used_at.desc())
-    .limit(bindparam("most"))
-)
-_GET = select(cache.c.key, cache.c.value, cache.c.used_at).where(_KIND, _KEYS)
-_USE = update(cache).where(cache.c.kind == bindparam("of"), _KEYS).values(used_at=bindparam("now"))
-_FORGET = delete(cache).where(_KIND)
-_SURPLUS = select(cache.c.key).where(_KIND).order_by(cache.c.used_at.desc()).offset(bindparam("most"))
-_DELETE_SURPLUS = delete(cache).where(_KIND, cache.c.key.in_(_SURPLUS))
-_OLD = select(cache.c.kind, cache.c.key).where(cache.c.used_at < bindparam("before")).limit(bindparam("most"))
-_DELETE_OLD = delete(cache).where(tuple_(cache.c.kind, cache.c.key).in_(_OLD))
-
 Key = tuple[str, ...]
 Entry = tuple[bytes, float]
 """A value, and when it was last used, in seconds since 1970."""
@@ -65,6 +50,26 @@ TYPES = Kind("types", "what earlier calls returned", 2_000)
 USES = Kind("uses", "which tools are used", 2_000)
 VECTORS = Kind("vectors", "vectors of tools", 50_000)
 """With a small model each has 1.5 KB."""
+_KINDS = [it.name for it in (LISTINGS, TYPES, USES, VECTORS)]
+
+_KIND, _KEYS = cache.c.kind == bindparam("kind"), cache.c.key.in_(bindparam("keys", expanding=True))
+_LOAD = (
+    select(cache.c.key, cache.c.value, cache.c.used_at)
+    .where(_KIND)
+    .order_by(cache.c.used_at.desc())
+    .limit(bindparam("most"))
+)
+_GET = select(cache.c.key, cache.c.value, cache.c.used_at).where(_KIND, _KEYS)
+_USE = update(cache).where(cache.c.kind == bindparam("of"), _KEYS).values(used_at=bindparam("now"))
+_FORGET = delete(cache).where(_KIND)
+_SURPLUS = select(cache.c.key).where(_KIND).order_by(cache.c.used_at.desc()).offset(bindparam("most"))
+_DELETE_SURPLUS = delete(cache).where(_KIND, cache.c.key.in_(_SURPLUS))
+_OLD = (
+    select(cache.c.kind, cache.c.key)
+    .where(cache.c.kind.in_(_KINDS), cache.c.used_at < bindparam("before"))  # by the index
+    .limit(bindparam("most"))
+)
+_DELETE_OLD = delete(cache).where(tuple_(cache.c.kind, cache.c.key).in_(_OLD))
 
 
 class Cache:

@@ -170,7 +170,8 @@ class TestByAge:
         Database(tmp_path).close()
         for number, days in enumerate([181] * 50 + [179]):
             used_at = time.time() - days * DAY
-            change(tmp_path, "INSERT INTO cache VALUES (?, ?, x'00', ?)", f"kind{number % 4}", str(number), used_at)
+            kind = ("listings", "types", "uses", "vectors")[number % 4]
+            change(tmp_path, "INSERT INTO cache VALUES (?, ?, x'00', ?)", kind, str(number), used_at)
         keep(tmp_path)
         assert rows(tmp_path, "SELECT key FROM cache") == [("50",)]
 

@@ -58,6 +58,10 @@ class RunFolder:
         self.path = path
         self._lock: int | None = lock
 
+    @property
+    def name(self) -> str:
+        return self.path.name
+
     @classmethod
     def make(cls, parent: Path, prefix: str = "", *, digits: int = 16) -> RunFolder:
         """A new private folder in `parent`, named by the prefix and so many random hexadecimal digits. Raises `OSError`

@@ -34,12 +34,13 @@ from codemode_server.features import create
 from codemode_server.startup.stores import database_place, state_folder
 from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.audit import Audit
-from codemode_server.storage.database import Database
+from codemode_server.storage.database import Database, PostgresAddress
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.history import History
-from codemode_server.storage.interrupted import Ownership, settle_before_reading
+from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal import MOST_CALLS, Journal
 from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.ownership import ownership
 from codemode_server.storage.sqlite import FILE_NAME, unavailable
 from codemode_server.support.redaction import payload
 
@@ -62,7 +63,7 @@ class Records:
         place = folder or database_place(loaded.settings)
         self.thread = DatabaseThread(place)
         self.database = Database(place)
-        self._ownership = Ownership(self._folder)
+        self._ownership = ownership(self.database, self._folder, is_shared=isinstance(place, PostgresAddress))
         cipher = JournalCipher(self._folder, loaded.settings.state.key)
         self.history = History(self.database)
         self.savings: SavingsStore | None = create("savings", self.database)

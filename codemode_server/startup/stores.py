@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from functools import partial
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
+
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import Settings, StateSettings
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.features import provided
 from codemode_server.features.changed_tools.definition_store import DefinitionStore
 from codemode_server.features.data_flow.source_store import SourceStore
@@ -16,12 +22,15 @@ from codemode_server.storage.audit import Audit
 from codemode_server.storage.cache import LISTINGS, TYPES, USES, VECTORS, Cache
 from codemode_server.storage.database import Database, DatabasePlace, PostgresAddress
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.interrupted import Ownership
+from codemode_server.storage.interrupted import settle_interrupted
 from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.ownership import ownership
 from codemode_server.storage.server_texts import ServerTexts, TokenCipher
 from codemode_server.support.private_files import data_folder
 from codemode_server.upstreams.listing_store import ListingStore
+
+logger = logging.getLogger(__name__)
 
 
 def state_folder(settings: Settings) -> Path:
@@ -43,7 +52,8 @@ class Stores:
         folder, place = state_folder(config.settings), database_place(config.settings)
         self.database = Database(place)
         self.thread = DatabaseThread(place)
-        self.ownership = Ownership(folder)
+        self.ownership = ownership(self.database, folder, is_shared=bool(settings.database))
+        self.ownership.renew()
         self.upkeep = Upkeep(place, self.ownership, *_retention(settings), deletions=provided("delete_old_rows"))
         cipher = JournalCipher(folder, settings.key)
         self.audit = Audit(self.thread, self.upkeep.note_written)
@@ -65,6 +75,23 @@ class Stores:
         texts = ServerTexts(cipher)
         self.listings = ListingStore(cached(LISTINGS), texts)
         self.definitions = DefinitionStore(self.database, self.thread, texts)
+
+    async def keep_lease(self) -> None:
+        """Where several servers share the database, tell the others that this one lives, and look after what dead ones
+        have left. Until cancelled."""
+        if self.ownership.renewal_seconds is None:
+            return
+        is_failing = False
+        while True:
+            try:
+                await anyio.to_thread.run_sync(self.ownership.renew)
+                await anyio.to_thread.run_sync(settle_interrupted, self.database, self.ownership, time.time())
+                is_failing = False
+            except JournalUnavailable as error:
+                if not is_failing:
+                    logger.warning("the lease of this server can't be renewed, so its programs can't call: %s", error)
+                is_failing = True
+            await anyio.sleep(self.ownership.renewal_seconds)
 
     def follow(self, settings: StateSettings) -> None:
         """Put the retention of edited settings in force."""

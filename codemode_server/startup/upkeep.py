@@ -33,7 +33,8 @@ from sqlalchemy import (
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage.cache import delete_old_rows
 from codemode_server.storage.database import AnyRow, Database, DatabasePlace
-from codemode_server.storage.interrupted import Ownership, settle_interrupted
+from codemode_server.storage.interrupted import settle_interrupted
+from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.tables import approvals, calls, events, executions
 from codemode_server.support.private_files import NotPrivate
 

@@ -1,27 +1,24 @@
-"""Names the process that runs an execution, and records executions of killed processes as interrupted: in the upkeep,
-and before a command shows the record.
+"""Records executions of killed processes as interrupted: in the upkeep, and before a command shows the record.
 
-Which processes live is known by the locks of their folders, so any number of processes may do this at once.
+Any number of processes may do this at once.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, func, literal, select, update
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import INTERRUPTED, ExecutionStatus
-from codemode_server.processes.file_lock import RunFolder, abandoned
 from codemode_server.storage.audit import add_end, new_chain
 from codemode_server.storage.database import Database
+from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.tables import calls, executions
-from codemode_server.support.private_files import NotPrivate, private_folder, private_subfolder
+from codemode_server.support.private_files import NotPrivate
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +39,7 @@ _ITS_CALLS = select(
     func.coalesce(func.sum(_length(calls.c.arguments, calls.c.result, calls.c.error)), 0),
     func.coalesce(func.sum(_length(calls.c.recorded_arguments, calls.c.recorded_result)), 0),
 ).where(calls.c.execution_id == bindparam("of_execution"))
-_END = update(executions).where(executions.c.execution_id == bindparam("of_execution"))
+_END = update(executions).where(executions.c.execution_id == bindparam("of_execution"), executions.c.ended_at.is_(None))
 
 
 def settle_interrupted(database: Database, ownership: Ownership, now: float) -> None:
@@ -51,7 +48,7 @@ def settle_interrupted(database: Database, ownership: Ownership, now: float) -> 
     database.transact(partial(_interrupt, executions.c.started_at < now - _MAX_EXECUTION_SECONDS, now))
     for owner in ownership.dead():
         try:
-            database.transact(partial(_interrupt, executions.c.owner == owner.path.name, now))
+            database.transact(partial(_interrupt, executions.c.owner == owner.name, now))
         except JournalUnavailable:
             owner.release()
             raise
@@ -79,45 +76,5 @@ def _interrupt(which: ColumnElement[bool], now: float, connection: Connection) -
             "value_bytes": code_bytes + value_bytes,
             "record_bytes": code_bytes + record_bytes,
         }
-        connection.execute(_END, of | new)
-        add_end(connection, chain, execution_id)
-
-
-class Ownership:
-    """This product's name as an owner; the product is alive as long as it holds the lock on the folder of that name,
-    which, unlike a process id, ends with the machine and works between containers that share the state folder."""
-
-    def __init__(self, state_folder: Path) -> None:
-        self._state_folder = state_folder
-        self._own: RunFolder | None = None
-
-    def name(self) -> str | None:
-        """The owner to record with an execution; None if no folder can be locked."""
-        if self._own is None or not self._own.path.is_dir():  # somebody may have removed it
-            self.close()
-            try:
-                self._own = RunFolder.make(self._parent())
-            except (OSError, NotPrivate) as error:
-                logger.debug("executions are recorded without an owner: %s", error)
-                return None
-        return self._own.path.name
-
-    def dead(self) -> Iterator[RunFolder]:
-        """Locks and returns the folders of killed products, named after the owners. Raises `NotPrivate`, `OSError`."""
-        return abandoned(self._parent())
-
-    def others(self) -> set[str]:
-        """Names of the other owners that are alive. Raises as `dead`."""
-        dead = set()
-        for owner in self.dead():
-            dead.add(owner.path)
-            owner.release()
-        return {it.name for it in self._parent().iterdir() if it not in dead} - {self._own and self._own.path.name}
-
-    def _parent(self) -> Path:
-        return private_subfolder(private_folder(self._state_folder, is_readable=True), "running")
-
-    def close(self) -> None:
-        if self._own is not None:
-            self._own.remove()
-            self._own = None
+        if connection.execute(_END, of | new).rowcount:
+            add_end(connection, chain, execution_id)

@@ -37,8 +37,8 @@ from codemode_server.domain.principals import Principal, Session
 from codemode_server.storage.audit import Audit, plain, size_of
 from codemode_server.storage.database import AnyRow
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import JournalCipher, detail_of, to_decision, to_record
+from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.tables import calls, executions
 from codemode_server.storage.upserts import upsert
 from codemode_server.support.json_values import json_bytes
@@ -139,7 +139,7 @@ class Journal:
     ) -> None:
         """Returns once the record survives the death of the process. `repeat`: of a program that can run again;
         `recorded_…`: what the audit shows. Raises `MetaToolError`: another execution applies the same dry run."""
-        owner = self._ownership.name() if self._ownership else None
+        owner = self._owner()
         execution_id = record.execution_id
         self._bytes[execution_id] = _ROW_BYTES + len(record.code or "")
         self._recorded[execution_id] = size_of(recorded_code, recorded_description)
@@ -178,7 +178,7 @@ class Journal:
         """Take an execution that has ended and did not succeed, to run it again in this session; its status is
         `running` from now on. False if there is none, if it runs, here or in another product, or if by now it is of
         another session than in the record."""
-        owner = self._ownership.name() if self._ownership else None
+        owner = self._owner()
         execution_id, principal = record.execution_id, record.principal
         of = {
             "of_principal": principal.principal_id,
@@ -259,6 +259,8 @@ class Journal:
         self, call: ToolCall, decision: Decision, *, is_read_only: bool, recorded_arguments: str | None = None
     ) -> Awaitable[None]:
         """As `begin_call`, for a caller that does something else until the call is recorded."""
+        if self._ownership is not None:
+            self._ownership.require()
         started_at = self._clock()
         place = f"{call.execution_id}/{call.seq}"
         arguments = await self._prepared(call.execution_id, call.arguments, f"{place}/arguments")
@@ -276,6 +278,8 @@ class Journal:
 
         def begin(connection: Connection) -> None:
             self._raise_unwritten(call.execution_id)
+            if self._ownership is not None:
+                self._ownership.confirm(connection, call.execution_id)
             values = {"arguments": arguments(), **self._decision_values(decision, place)}
             # A transaction that changes nothing would not be written to disk, so one that is begun again has its time.
             connection.execute(upsert(connection, calls, "started_at"), row | values)
@@ -377,6 +381,9 @@ class Journal:
     async def is_to_be_cancelled(self, execution_id: ExecutionId) -> bool:
         of = {"of_execution": execution_id}
         return await self._thread.run(lambda connection: connection.execute(_IS_CANCELLED, of).scalar()) is not None
+
+    def _owner(self) -> str | None:
+        return None if self._ownership is None else self._ownership.name()
 
     def _raise_unwritten(self, execution_id: ExecutionId) -> None:
         if error := self._unwritten.get(execution_id):

@@ -45,13 +45,11 @@ executions = Table(
     Column("calls", Integer),
     Column("is_dry_run", Boolean, nullable=False),
     _text("applies", optional=True),
-    # The process that runs it, and until when another one must not take it for dead.
+    # The process that runs it: `storage.ownership`.
     _text("owner", optional=True),
-    Column("lease_until", Double),
     # The session whose sources its program may pass on by /workspace: while it runs, and once it was interrupted until
     # a product has looked at what it has changed. A row that has it is not deleted.
     _text("holder", optional=True),
-    Column("epoch", Integer, nullable=False, server_default="0"),
     Column("cancel_asked_at", Double),
     # As `state.payloads` allows; these stay as long as the row, for `state.record_days`.
     _text("recorded_code", optional=True),

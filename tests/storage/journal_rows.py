@@ -7,7 +7,7 @@ import time
 from sqlalchemy import func, insert, select, update
 
 from codemode_server.storage.database import Database
-from codemode_server.storage.interrupted import Ownership
+from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.tables import calls, executions
 
 

@@ -19,7 +19,7 @@ from codemode_server.features.data_flow.read_sources import ReadSources
 from codemode_server.features.data_flow.source_store import SourceStore
 from codemode_server.storage.database import Database, DatabasePlace
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.interrupted import Ownership
+from codemode_server.storage.ownership import LockedFolders
 from codemode_server.storage.tables import executions
 
 NOW = time.time()
@@ -38,11 +38,11 @@ class State:
         self.database = Database(place)
         self.now = NOW
         self.threads: list[DatabaseThread] = []
-        self.owners: list[Ownership] = []
+        self.owners: list[LockedFolders] = []
 
     def store(self) -> SourceStore:
         self.threads.append(DatabaseThread(self.place))
-        self.owners.append(Ownership(self.folder))
+        self.owners.append(LockedFolders(self.folder))
         return SourceStore(self.database, self.threads[-1], self.folder, self.owners[-1])
 
     def begin(self, program: RunningProgram = RUNNING) -> None:

@@ -23,7 +23,7 @@ import pytest
 from codemode_server.domain.executions import INTERRUPTED
 from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.database import Database
-from codemode_server.storage.interrupted import Ownership
+from codemode_server.storage.ownership import LockedFolders
 from codemode_server.storage.sqlite import FILE_NAME
 from tests.database import change, rows
 from tests.storage.journal_rows import add_call, begin_execution, end_execution
@@ -58,7 +58,7 @@ def keep(
     clock: Callable[[], float] = time.time,
 ) -> Upkeep:
     """One pass, by a product of its own."""
-    upkeep = Upkeep(folder, Ownership(folder), records, values, clock=clock)
+    upkeep = Upkeep(folder, LockedFolders(folder), records, values, clock=clock)
     upkeep.pass_once()
     return upkeep
 
@@ -67,10 +67,10 @@ RUNS = """
 import sys
 from pathlib import Path
 from codemode_server.storage.database import Database
-from codemode_server.storage.interrupted import Ownership
+from codemode_server.storage.ownership import LockedFolders
 from tests.storage.journal_rows import add_call, begin_execution
 folder = Path(sys.argv[1])
-database, owner = Database(folder), Ownership(folder)
+database, owner = Database(folder), LockedFolders(folder)
 begin_execution(database, "x1", owner=owner)
 add_call(database, "x1")
 print("ready", flush=True)
@@ -118,7 +118,7 @@ class TestAnExecution:
         assert len(rows(tmp_path, "SELECT 1 FROM events")) == 1, "it ended once"
 
     def test_of_this_product_goes_on(self, tmp_path: Path) -> None:
-        ownership = Ownership(tmp_path)
+        ownership = LockedFolders(tmp_path)
         with closing(Database(tmp_path)) as database:
             begin_execution(database, "x1", owner=ownership)
             Upkeep(tmp_path, ownership, UNBOUNDED, Retention(1, 1)).pass_once()
@@ -240,7 +240,7 @@ def test_two_products_may_delete_at_once_while_a_third_writes(tmp_path: Path) ->
 
 def test_an_end_leaves_the_rest_for_the_next_time(tmp_path: Path) -> None:
     record(tmp_path, *(f"x{number:03}" for number in range(50)))
-    upkeep = Upkeep(tmp_path, Ownership(tmp_path), UNBOUNDED, Retention(1, 0), clock=lambda: time.time() + 2 * DAY)
+    upkeep = Upkeep(tmp_path, LockedFolders(tmp_path), UNBOUNDED, Retention(1, 0), clock=lambda: time.time() + 2 * DAY)
     upkeep.end()
     upkeep.pass_once()
     assert len(names(tmp_path)) == 50
@@ -265,7 +265,7 @@ class TestAStepThatFails:
 
 
 async def test_much_that_is_written_starts_a_pass_before_its_time(tmp_path: Path) -> None:
-    upkeep = Upkeep(tmp_path, Ownership(tmp_path), UNBOUNDED, Retention(0, 2**20))
+    upkeep = Upkeep(tmp_path, LockedFolders(tmp_path), UNBOUNDED, Retention(0, 2**20))
     with closing(Database(tmp_path)) as database:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(upkeep.run)

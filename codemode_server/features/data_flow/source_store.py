@@ -15,7 +15,7 @@ from codemode_server.domain.flows import SHARED, Holder, LeftPrograms, RunningPr
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.interrupted import Ownership
+from codemode_server.storage.ownership import LockedFolders, Ownership
 from codemode_server.storage.tables import executions, session_sources
 from codemode_server.storage.upserts import upsert
 from codemode_server.support.file_stamps import FileStamp
@@ -68,7 +68,7 @@ class SourceStore:
         """Uses `database` for what is needed at once, and `thread` for the rest. `folder`: that of the state."""
         self._database = database
         self._thread = thread
-        self._ownership = ownership or Ownership(folder)
+        self._ownership = ownership or LockedFolders(folder)
         self.forgotten = ForgottenSources(folder)
 
     def load(self) -> dict[Holder, list[Source]]:

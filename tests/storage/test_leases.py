@@ -1,0 +1,139 @@
+"""Replicas on one PostgreSQL database: which of them live, and what becomes of the executions of one that does not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio.to_thread
+import pytest
+from sqlalchemy import update
+
+from codemode_server.domain.calls import Allow, CallKey, ToolCall
+from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal, Session
+from codemode_server.storage.audit import Audit
+from codemode_server.storage.database import Database, PostgresAddress
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.interrupted import settle_interrupted
+from codemode_server.storage.journal import Journal
+from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.leases import LEASE_SECONDS, Leases
+from codemode_server.storage.tables import processes
+from tests.storage.postgres import Cluster
+
+OWN = Principal(PrincipalId("default"))
+X1 = ExecutionId("x1")
+
+
+@dataclass
+class Replica:
+    address: PostgresAddress
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.database, self.thread = Database(self.address), DatabaseThread(self.address)
+        self.leases = Leases(self.database)
+        self.leases.renew()
+        self.journal = Journal(self.thread, JournalCipher(self.folder), Audit(self.thread), self.leases)
+
+    async def begin(self) -> ExecutionRecord:
+        record = ExecutionRecord(X1, OWN, Session("s1"), IsolationLevel.WASM, ExecutionStatus.RUNNING, time.time())
+        await self.journal.begin_execution(record, repeat=Repeat.new())
+        return record
+
+    async def call(self, seq: int = 1) -> None:
+        call = ToolCall(X1, seq, "crm", "write", {}, CallKey("crm", "write", "", 1))
+        await self.journal.begin_call(call, Allow("rule 1"), is_read_only=False)
+
+    async def settle(self) -> str:
+        """What becomes of the execution once this replica has looked after the others."""
+        await anyio.to_thread.run_sync(settle_interrupted, self.database, self.leases, time.time())
+        found = await self.journal.execution(OWN, X1)
+        assert found is not None
+        return found.status.value
+
+    def lapse(self) -> None:
+        """Have the lease of this replica lapse, as if it had been stopped for a while."""
+        old = update(processes).where(processes.c.name == self.leases.name()).values(seen_at=1.0)
+        self.database.transact(lambda connection: connection.execute(old))
+
+    def close(self) -> None:
+        self.leases.close()
+        self.thread.close()
+        self.database.close()
+
+
+@pytest.fixture
+def replicas(postgres: Cluster, tmp_path: Path) -> Iterator[tuple[Replica, Replica]]:
+    address = postgres.database()
+    both = Replica(address, tmp_path), Replica(address, tmp_path)
+    yield both
+    for replica in both:
+        replica.close()
+
+
+async def test_the_execution_of_a_replica_that_lives_goes_on(replicas: tuple[Replica, Replica]) -> None:
+    one, other = replicas
+    await one.begin()
+    assert await other.settle() == "running"
+    assert other.leases.others() == {one.leases.name()}
+    await one.call()
+
+
+async def test_that_of_one_whose_lease_has_lapsed_is_interrupted_and_sends_nothing_any_more(
+    replicas: tuple[Replica, Replica],
+) -> None:
+    one, other = replicas
+    await one.begin()
+    await one.call(1)
+    one.lapse()
+    assert other.leases.others() == set()
+    assert await other.settle() == "interrupted"
+    with pytest.raises(JournalUnavailable, match=r"counts as interrupted.*execute_code\(resume='x1'\)"):
+        await one.call(2)
+    assert [it.call.seq for it in await other.journal.calls(OWN, X1)] == [1]
+
+
+async def test_another_replica_goes_on_with_it_and_the_first_one_does_not(replicas: tuple[Replica, Replica]) -> None:
+    one, other = replicas
+    record = await one.begin()
+    one.lapse()
+    await other.settle()
+    assert await other.journal.reopen_execution(record, Session("s2"))
+    one.leases.renew()
+    with pytest.raises(JournalUnavailable, match="counts as interrupted"):
+        await one.call()
+    await other.call()
+    assert await one.settle() == "running", "control: it is the other's, which lives"
+
+
+async def test_a_replica_that_was_stopped_sends_nothing_until_it_has_renewed_its_lease(
+    replicas: tuple[Replica, Replica], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = replicas
+    await one.begin()
+    later = time.monotonic() + LEASE_SECONDS + 1
+    monkeypatch.setattr("codemode_server.storage.leases.time.monotonic", lambda: later)
+    with pytest.raises(JournalUnavailable, match="could not reach its database"):
+        await one.call()
+    one.leases.renew()
+    await one.call()
+
+
+async def test_two_replicas_that_look_after_a_third_end_its_execution_once(
+    replicas: tuple[Replica, Replica], tmp_path: Path
+) -> None:
+    third = Replica(replicas[0].address, tmp_path)
+    await third.begin()
+    third.close()
+    async with anyio.create_task_group() as tasks:
+        for replica in replicas:
+            tasks.start_soon(replica.settle)
+    ends = [it for it in await Audit(replicas[0].thread).rows(OWN) if it.number is not None]
+    assert [(it.event.kind.value, it.event.status) for it in ends] == [("execution_ended", "interrupted")]
+    assert await Audit(replicas[0].thread).verified() == ""

@@ -7,9 +7,16 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from codemode_server.storage.database import Database, DatabasePlace
+    from codemode_server.storage.database_thread import DatabaseThread
+    from tests.storage.postgres import Cluster
 
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
 """No test reads or changes the keyring of the person who runs it."""
@@ -49,6 +56,47 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first, so that no process is left with one of them when the others have nothing more to do."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Cluster]:
+    """The server of this process's tests; skips or fails the test where PostgreSQL is not installed."""
+    from tests.storage.postgres import cluster, programs
+
+    found = programs()
+    if found is None:
+        # `.ci/run` sets it and installs PostgreSQL: tests that are skipped there are run nowhere.
+        end = pytest.fail if os.environ.get("CODEMODE_NEEDS_POSTGRES") else pytest.skip
+        end("PostgreSQL is not installed; on Debian: apt-get install postgresql")
+    with cluster(found) as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> DatabasePlace:
+    """An empty database: a test that takes it runs on SQLite and on PostgreSQL."""
+    if request.param == "sqlite":
+        return tmp_path
+    server: Cluster = request.getfixturevalue("postgres")
+    return server.database()
+
+
+@pytest.fixture
+def database(place: DatabasePlace) -> Iterator[Database]:
+    from codemode_server.storage.database import Database
+
+    database = Database(place)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def thread(place: DatabasePlace) -> Iterator[DatabaseThread]:
+    from codemode_server.storage.database_thread import DatabaseThread
+
+    thread = DatabaseThread(place)
+    yield thread
+    thread.close()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -174,7 +174,7 @@ class StateSettings(Section):
     servers may share it. What libpq knows stands behind `?`, for instance `sslmode=verify-full`. Needs the extra
     `postgres`."""
     database_password: Annotated[str | None, Holds.SECRET] = Field(default=None, repr=False)
-    """Its password, for instance `${keyring:database}`."""
+    """Its password, such as `${keyring:database}`."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
     """Detail of arguments and results in the audit and traces: everything, only types and sizes, or nothing."""
     kept_mb: Number = Field(default=256, ge=0, le=65_536)

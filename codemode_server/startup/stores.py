@@ -26,7 +26,8 @@ from codemode_server.storage.interrupted import settle_interrupted
 from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.ownership import ownership
-from codemode_server.storage.server_texts import ServerTexts, TokenCipher
+from codemode_server.storage.sealed_texts import SealedTexts
+from codemode_server.storage.token_cipher import TokenCipher
 from codemode_server.support.private_files import data_folder
 from codemode_server.upstreams.listing_store import ListingStore
 
@@ -72,7 +73,7 @@ class Stores:
         self.vectors = cached(VECTORS)
         self.observed_types = cached(TYPES)
         self.uses = cached(USES)
-        texts = ServerTexts(cipher)
+        texts = SealedTexts(cipher)
         self.listings = ListingStore(cached(LISTINGS), texts)
         self.definitions = DefinitionStore(self.database, self.thread, texts)
 

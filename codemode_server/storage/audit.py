@@ -27,7 +27,7 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import AnyRow, Database
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
-from codemode_server.storage.tables import calls, events, executions
+from codemode_server.storage.tables import calls, events, executions, plain
 
 _ROW_BYTES = 250
 """About the size of the fixed-size fields and index entries of a row."""
@@ -201,11 +201,6 @@ def add_end(connection: Connection, chain: str, execution_id: ExecutionId) -> No
 def size_of(*texts: str | None) -> int:
     """About how much a row with these texts takes, bytes."""
     return _ROW_BYTES + sum(len(it) for it in texts if it is not None)
-
-
-def plain(text: str | None) -> str | None:
-    """A text as both databases take it: without halves of surrogate pairs, and without NUL."""
-    return None if text is None else text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def digest_of(before: str, values: Iterable[Any]) -> str:

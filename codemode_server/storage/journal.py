@@ -34,7 +34,7 @@ from codemode_server.domain.executions import CallRecord, ExecutionRecord, Execu
 from codemode_server.domain.flows import holder_in
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.storage.audit import Audit, plain, size_of
+from codemode_server.storage.audit import Audit, size_of
 from codemode_server.storage.database import AnyRow
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher, detail_of, to_decision, to_record
@@ -162,8 +162,8 @@ class Journal:
                 "applies": record.applies,
                 "owner": owner,
                 "holder": holder_in(record.session) if record.level else None,
-                "recorded_code": plain(recorded_code),
-                "recorded_description": plain(recorded_description),
+                "recorded_code": recorded_code,
+                "recorded_description": recorded_description,
                 "code": self._encrypted(record.code, f"{execution_id}/code"),
                 "description": self._encrypted(record.description, f"{execution_id}/description"),
                 "seed": self._encrypted(repeat and [repeat.seed.hex()], f"{execution_id}/seed"),
@@ -228,7 +228,7 @@ class Journal:
             "ended_at": self._clock(),
             "holder": None,
             "status": status,
-            "error": plain(error),
+            "error": error,
             "calls": calls,
             "value_bytes": size,
             "record_bytes": recorded,
@@ -272,7 +272,7 @@ class Journal:
             "occurrence": call.key.occurrence,
             "started_at": started_at,
             "status": CallStatus.STARTED,
-            "recorded_arguments": plain(recorded_arguments),
+            "recorded_arguments": recorded_arguments,
         }
         self._note_recorded(call.execution_id, recorded_arguments)
 
@@ -310,8 +310,8 @@ class Journal:
             "milliseconds": outcome.milliseconds,
             "result_bytes": outcome.result_bytes,
             "ended_at": self._clock(),  # the program gets the answer now, not before a large result was encrypted
-            "recorded_result": plain(recorded_result),
-            "recorded_error": plain(recorded_error),
+            "recorded_result": recorded_result,
+            "recorded_error": recorded_error,
         }
         self._note_recorded(execution_id, recorded_result, recorded_error)
 
@@ -471,5 +471,4 @@ def _json(value: JsonValue) -> bytes:
 
 
 def _short(text: str) -> str:
-    text = plain(text) or ""
     return text if len(text) <= _MAX_NAME_CHARACTERS else f"{text[: _MAX_NAME_CHARACTERS - 1]}…"

@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Dialect,
     Double,
     Index,
     Integer,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TypeDecorator,
 )
 
 VERSION = 27
@@ -26,8 +28,23 @@ _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 """Counts up by itself as a primary key, which in SQLite only an `INTEGER` does."""
 
 
+def plain(text: str | None) -> str | None:
+    """A text as both databases take it: without halves of surrogate pairs, and without NUL."""
+    return None if text is None else text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+class _PlainText(TypeDecorator[str]):
+    """So that no name which a server gives to a tool keeps a row from being written or found."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return plain(value)
+
+
 def _text(name: str, *, is_key: bool = False, optional: bool = False) -> Column[str]:
-    return Column(name, Text, primary_key=is_key, nullable=optional)
+    return Column(name, _PlainText, primary_key=is_key, nullable=optional)
 
 
 executions = Table(

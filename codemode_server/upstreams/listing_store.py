@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.support.off_loop import run_large
 from codemode_server.upstreams.cache import CachedListing
 
 if TYPE_CHECKING:
     from codemode_server.storage.cache import Cache
-    from codemode_server.storage.server_texts import ServerTexts
+    from codemode_server.storage.sealed_texts import SealedTexts
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ class ListingStore:
     """Implements `upstreams.cache.ListingCache`, and reads each listing once. One that can't be stored is fetched
     again."""
 
-    def __init__(self, cache: Cache, texts: ServerTexts) -> None:
+    def __init__(self, cache: Cache, texts: SealedTexts) -> None:
         self._cache = cache
         self._texts = texts
         self._read: dict[str, tuple[str, CachedListing | None]] = {}
@@ -39,7 +40,11 @@ class ListingStore:
     def _stored(self, name: str, fingerprint: str) -> CachedListing | None:
         key = name, fingerprint
         stored = self._cache.get([key]).get(key, b"")
-        text = self._texts.opened(name, stored, _place(name, fingerprint))
+        try:
+            text = self._texts.opened(name, stored, _place(name, fingerprint))
+        except JournalUnavailable as error:
+            logger.warning("the tools of %s from last time can't be read: %s", name, error)
+            return None
         return CachedListing.from_json(text) if text else None
 
     def _sealed(self, name: str, fingerprint: str, listing: CachedListing) -> bytes:

@@ -16,7 +16,7 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.features.guardrails import Block, GuardedCall, GuardedResult, Guardrail, Pass
 from codemode_server.features.privacy.token_store import TokenStore
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.server_texts import TokenCipher
+from codemode_server.storage.token_cipher import TokenCipher
 from tests.database import rows
 
 from .person import Person

@@ -21,7 +21,7 @@ from codemode_server.storage.cache import LISTINGS, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.storage.sealed_texts import SealedTexts
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.listing_store import ListingStore
 
@@ -50,7 +50,7 @@ def config(tmp_path: Path) -> Path:
     database = Database(tmp_path / "state")
     thread = DatabaseThread(tmp_path / "state")
     server = load(path).settings.servers["github"]
-    store = ListingStore(Cache(database, thread, LISTINGS), ServerTexts(JournalCipher(tmp_path / "state")))
+    store = ListingStore(Cache(database, thread, LISTINGS), SealedTexts(JournalCipher(tmp_path / "state")))
     anyio.run(store.put, "github", fingerprint(server), CachedListing(TOOLS))
     thread.close()
     database.close()

@@ -32,7 +32,7 @@ from codemode_server.features.changed_tools.visible_listings import SeenListings
 from codemode_server.storage.database import Database, DatabasePlace
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.storage.sealed_texts import SealedTexts
 from codemode_server.storage.tables import tool_definitions
 from codemode_server.upstreams.cache import CachedListing
 
@@ -44,7 +44,7 @@ SEND = ToolDefinition("send", "Send a mail.", input_schema=TO)
 
 @pytest.fixture
 def store(database: Database, thread: DatabaseThread, tmp_path: Path) -> DefinitionStore:
-    return DefinitionStore(database, thread, ServerTexts(JournalCipher(tmp_path)))
+    return DefinitionStore(database, thread, SealedTexts(JournalCipher(tmp_path)))
 
 
 async def take(
@@ -123,6 +123,18 @@ async def test_the_text_of_a_definition_is_read_back(store: DefinitionStore) -> 
     assert zlib.compress(text.encode(), 1)[2:] not in stored, "it may name persons"
 
 
+async def test_a_text_without_the_key_is_an_error_and_not_an_empty_definition(
+    store: DefinitionStore, database: Database, thread: DatabaseThread, tmp_path: Path
+) -> None:
+    """The person would accept a change that no review shows."""
+    await take(store, SEND)
+    digest = digest_of(canonical_text(SEND))
+    without = DefinitionStore(database, thread, SealedTexts(JournalCipher(tmp_path, "${keyring:codemode-key}")))
+    with pytest.raises(JournalUnavailable, match="a reference that only the server resolves"):
+        without.text(LOCAL, "post", "send", digest)
+    assert store.text(LOCAL, "post", "send", digest), "the control"
+
+
 async def test_principals_and_servers_are_apart(store: DefinitionStore) -> None:
     await take(store, SEND)
     assert await take(store, described("Send all mails."), server="other") == {("send", True): ""}
@@ -152,7 +164,7 @@ async def test_of_two_first_listings_at_once_only_one_is_accepted(
 ) -> None:
     """In two processes."""
     other = DatabaseThread(place)
-    others = DefinitionStore(database, other, ServerTexts(JournalCipher(tmp_path)))
+    others = DefinitionStore(database, other, SealedTexts(JournalCipher(tmp_path)))
     for number in range(20):
         async with anyio.create_task_group() as tasks:
             for one in (store, others):

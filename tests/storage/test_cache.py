@@ -19,7 +19,7 @@ from codemode_server.storage.cache import LISTINGS, USES, VECTORS, Cache, Entry,
 from codemode_server.storage.database import Database, DatabasePlace
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.storage.sealed_texts import SealedTexts
 from codemode_server.upstreams.cache import CachedListing
 from codemode_server.upstreams.listing_store import ListingStore
 from tests.database import change
@@ -147,7 +147,7 @@ async def test_a_listing_is_there_in_the_next_run_and_no_word_of_it_in_the_datab
     place: DatabasePlace, tmp_path: Path
 ) -> None:
     """Servers name persons in them."""
-    texts, listing = ServerTexts(JournalCipher(tmp_path)), CachedListing((ToolDefinition("a", "of ann@example.org"),))
+    texts, listing = SealedTexts(JournalCipher(tmp_path)), CachedListing((ToolDefinition("a", "of ann@example.org"),))
     with cache_in(place, LISTINGS) as cache:
         await ListingStore(cache, texts).put("crm", "one", listing)
     with cache_in(place, LISTINGS) as cache:

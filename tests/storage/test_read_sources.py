@@ -171,3 +171,12 @@ async def test_what_only_the_log_of_a_session_passes_on_counts_where_rules_depen
     strict = ReadSources(ruled, state.store(), lambda: state.now)
     strict.load(lambda _: state.now)
     assert [(it.key, it.is_in_workspace) for it in strict.of(context("two"))] == [(BANK.key, True)]
+
+
+async def test_a_server_cant_name_its_tools_so_that_what_they_read_is_not_stored(state: State) -> None:
+    """PostgreSQL takes no NUL in a text, and neither database half of a surrogate pair."""
+    store, odd = state.store(), Source("bank", "re\0ad\ud800", "bank.re\0ad\ud800", frozenset(), NOW)
+    store.add(ONE, [odd, BANK])
+    assert [it.tool for it in await store.of_session(ONE)] == ["read", "re\ufffdad?"]
+    store.remove(ONE, [odd])
+    assert [it.tool for it in await store.of_session(ONE)] == ["read"]

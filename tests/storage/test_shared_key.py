@@ -12,7 +12,7 @@ import pytest
 from codemode_server.config import load
 from codemode_server.domain.errors import JournalUnavailable, SettingsError
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.server_texts import TokenCipher
+from codemode_server.storage.token_cipher import TokenCipher
 from codemode_server.support.private_cipher import PrivateCipher, ValueUnreadable, derived_key
 
 SECRET, OTHER = "s" * 40, "o" * 40

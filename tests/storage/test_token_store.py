@@ -20,8 +20,8 @@ from codemode_server.features.privacy import token_store
 from codemode_server.features.privacy.token_store import TokenStore
 from codemode_server.storage.database import Database, DatabasePlace
 from codemode_server.storage.database_thread import DatabaseThread, Step
-from codemode_server.storage.server_texts import KEY_NAME, TokenCipher
 from codemode_server.storage.tables import privacy_tokens
+from codemode_server.storage.token_cipher import KEY_NAME, TokenCipher
 
 ALICE, BOB = PrincipalId("alice"), PrincipalId("bob")
 ANN = PersonalValue("email", "ann@example.org", "Ann@Example.org")

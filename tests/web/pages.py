@@ -44,7 +44,8 @@ from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.server_texts import ServerTexts, TokenCipher
+from codemode_server.storage.sealed_texts import SealedTexts
+from codemode_server.storage.token_cipher import TokenCipher
 from tests.behaviour.product import configuration
 
 OWN = Principal(PrincipalId("default"))
@@ -162,7 +163,7 @@ class State:
     async def changed_tool(self, before: ToolDefinition, after: ToolDefinition, server: str = "github") -> None:
         """A server has listed a tool in two ways; only the first one is accepted."""
         database = Database(self.folder)
-        store = DefinitionStore(database, self.thread, ServerTexts(JournalCipher(self.folder)))
+        store = DefinitionStore(database, self.thread, SealedTexts(JournalCipher(self.folder)))
         for tool in (before, after):
             tool = replace(tool, digest=digest_of(canonical_text(tool)))
             await store.take(OWN, server, [tool], accept_new=True, at=1_700_000_000.0)

@@ -16,7 +16,7 @@ from codemode_server.storage.cache import LISTINGS, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.storage.sealed_texts import SealedTexts
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.listing_store import ListingStore
 from tests.behaviour.product import Host, in_memory, office
@@ -62,7 +62,7 @@ async def listed(folder: Path, *tools: ToolDefinition, server: str = "github") -
     loaded = load(folder / "upstream.yaml")
     database, thread = Database(folder / "state"), DatabaseThread(folder / "state")
     stored = CachedListing(tools, stored_at=time.time())
-    store = ListingStore(Cache(database, thread, LISTINGS), ServerTexts(JournalCipher(folder / "state")))
+    store = ListingStore(Cache(database, thread, LISTINGS), SealedTexts(JournalCipher(folder / "state")))
     await store.put(server, fingerprint(loaded.settings.servers[server]), stored)
     await thread.run(lambda _: None)
     thread.close()

@@ -22,7 +22,7 @@ from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.storage.sealed_texts import SealedTexts
 from codemode_server.storage.tables import tool_definitions
 from codemode_server.storage.upserts import upsert
 
@@ -55,7 +55,7 @@ _DELETIONS = tuple(
 class DefinitionStore:
     """Every method raises `JournalUnavailable` if the store can't be used."""
 
-    def __init__(self, database: Database, thread: DatabaseThread, texts: ServerTexts) -> None:
+    def __init__(self, database: Database, thread: DatabaseThread, texts: SealedTexts) -> None:
         """`database` reads, `thread` writes."""
         self._database = database
         self._thread = thread

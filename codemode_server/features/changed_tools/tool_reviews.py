@@ -38,7 +38,7 @@ from codemode_server.storage.cache import LISTINGS, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.server_texts import ServerTexts
+from codemode_server.storage.sealed_texts import SealedTexts
 from codemode_server.support.text import escaped, first_lines, one_line
 from codemode_server.upstreams.cache import fingerprint
 from codemode_server.upstreams.listing_store import ListingStore
@@ -72,7 +72,7 @@ class StoredTools:
         self._loaded, self._settings = loaded, loaded.settings
         self._principal = local_principal(loaded.settings)
         settings = loaded.settings
-        texts = ServerTexts(JournalCipher(state_folder(settings), settings.state.key))
+        texts = SealedTexts(JournalCipher(state_folder(settings), settings.state.key))
         self._store = DefinitionStore(database, thread, texts)
         self._listings = partial(ListingStore, Cache(database, thread, LISTINGS), texts)
         self._audit = Audit(thread)

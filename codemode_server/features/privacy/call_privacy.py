@@ -58,7 +58,7 @@ from codemode_server.upstreams.results import CUT
 
 if TYPE_CHECKING:
     from codemode_server.storage.database_thread import DatabaseThread
-    from codemode_server.storage.server_texts import TokenCipher
+    from codemode_server.storage.token_cipher import TokenCipher
 
 _OWN_ERRORS = (CallRefused, InvalidArguments, ResultWithheld, UnknownTool)
 """Their texts are written here; a recognizer of names does not search them."""

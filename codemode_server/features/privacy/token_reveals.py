@@ -12,7 +12,7 @@ from codemode_server.features.privacy.token_store import TokenStore
 from codemode_server.startup.stores import state_folder
 from codemode_server.storage.audit import Audit
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.server_texts import TokenCipher
+from codemode_server.storage.token_cipher import TokenCipher
 from codemode_server.support.text import one_line
 
 _MAX_LOOKED_UP = 1_000

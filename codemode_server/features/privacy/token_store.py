@@ -20,8 +20,8 @@ from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, PersonalValue, TokenChanges, TokenLimits, label_of
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.server_texts import TokenCipher
 from codemode_server.storage.tables import privacy_tokens
+from codemode_server.storage.token_cipher import TokenCipher
 from codemode_server.support.off_loop import run_sized
 from codemode_server.support.private_cipher import ValueUnreadable
 

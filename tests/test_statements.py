@@ -1,0 +1,71 @@
+"""What a program costs in statements and commits of the database, which no noise of the machine changes.
+
+Counted on the running product, beside what its background does once a minute or less often.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.event import listen, remove
+
+from tests.behaviour.product import Host, configuration, in_memory, office
+from tests.storage.postgres import Cluster
+
+READS = "from servers.github import list_issues\nlen(list_issues('web'))"
+WRITES = "from servers.github import create_issue\ncreate_issue('acme', 'web', 'Broken')['number']"
+PROGRAMS = {"1 + 1": "1 + 1", "one that reads": READS, "one that writes": WRITES}
+MOST = {"1 + 1": (7, 2), "one that reads": (9, 4), "one that writes": (9, 4)}
+"""Statements and commits, also those after the answer; lower these when the count falls."""
+_SETTLE_SECONDS = 0.3
+_RUNS = 4
+
+
+@pytest.fixture
+def counted() -> Iterator[Counter[str]]:
+    counts: Counter[str] = Counter()
+
+    def statement(connection: object, cursor: object, text: str, *_: object) -> None:
+        if not text.startswith(("BEGIN", "PRAGMA", "SET LOCAL")):
+            counts["statements"] += 1
+
+    def commit(connection: object) -> None:
+        counts["commits"] += 1
+
+    listen(Engine, "before_cursor_execute", statement)
+    listen(Engine, "commit", commit)
+    yield counts
+    remove(Engine, "before_cursor_execute", statement)
+    remove(Engine, "commit", commit)
+
+
+async def cost(host: Host, code: str, counts: Counter[str]) -> tuple[int, int]:
+    found = []
+    for _ in range(_RUNS):
+        await anyio.sleep(_SETTLE_SECONDS)
+        counts.clear()
+        assert (await host.run(code)).content["status"] == "succeeded"
+        await anyio.sleep(_SETTLE_SECONDS)
+        found.append((counts["statements"], counts["commits"]))
+    return min(found)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_program_makes_no_more_statements_and_commits_than_before(
+    kind: str, tmp_path: Path, counted: Counter[str], request: pytest.FixtureRequest
+) -> None:
+    state = {"dir": str(tmp_path / "state")}
+    if kind == "postgres":
+        server: Cluster = request.getfixturevalue("postgres")
+        state["database"] = server.database().url
+    path = configuration(tmp_path, office(tmp_path, "github"), permissions={"default": "allow"}, state=state)
+    async with in_memory(path) as host:
+        for code in PROGRAMS.values():
+            await host.run(code)
+        costs = {name: await cost(host, code, counted) for name, code in PROGRAMS.items()}
+    assert all(0 < count <= most for name in MOST for count, most in zip(costs[name], MOST[name], strict=True)), costs

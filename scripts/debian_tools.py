@@ -1,4 +1,6 @@
-"""Installs strace and Chromium for `.ci/run` where they are missing (root on Debian): python -m scripts.debian_tools
+"""Installs strace, Chromium and HAProxy for `.ci/run` where they are missing (root on Debian).
+
+Run it as `python -m scripts.debian_tools`.
 
 Exits with 1 where they can't be installed. Where strace may not trace, it says so and exits with 0.
 """
@@ -24,9 +26,16 @@ def why_not_tracing() -> str:
 
 def main() -> None:
     try:
-        parts.install({"strace": "strace", "chromium": "chromium", "chromedriver": "chromium-driver"})
+        parts.install(
+            {
+                "strace": "strace",
+                "chromium": "chromium",
+                "chromedriver": "chromium-driver",
+                "haproxy": "haproxy",
+            }
+        )
     except parts.Unavailable as error:
-        sys.exit(f"\n!! strace or Chromium is missing and could not be installed:\n{error}\n")
+        sys.exit(f"\n!! strace, Chromium or HAProxy is missing and could not be installed:\n{error}\n")
     if reason := why_not_tracing():
         print(
             f"\n!! strace may not trace in this container ({reason}), so tests/behaviour/test_no_network.py is not run."

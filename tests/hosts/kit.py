@@ -104,7 +104,7 @@ def serving(config: Path, *more: str, is_forked: bool = True) -> Iterator[Served
     id of a fork is the one of its relay."""
     product = forked_product() if is_forked else PRODUCT
     port, data = free_port(), config.parent / "data"
-    errors = config.parent / "stderr.log"
+    errors = config.parent / f"stderr-{port}.log"
     with errors.open("wb") as stderr:
         process = subprocess.Popen(
             (*product, "serve", "--http", f"127.0.0.1:{port}", "--config", str(config), *more),

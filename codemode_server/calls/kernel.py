@@ -8,7 +8,8 @@ is sent is recorded before (`steps.Begin`). What follows a call and must not sto
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -18,7 +19,7 @@ import anyio
 from codemode_server.calls.audit import MAX_ERROR_CHARACTERS
 from codemode_server.calls.events import CallBegan, CallEnded, CallEvents
 from codemode_server.calls.execution_calls import ExecutionCalls
-from codemode_server.calls.policy.limits import Limits
+from codemode_server.calls.policy.limits import CountingLimit, Limits
 from codemode_server.calls.policy.policy import Policy, most_restrictive
 from codemode_server.calls.results import MAX_LINKS, NO_RESULT, ResultSummary, linked_uris, summarise
 from codemode_server.calls.targets import CallTarget
@@ -229,12 +230,20 @@ class Decisions:
             return
         call.decision, call.revision = Deny("the edited upstream.yaml does not offer it"), self._config.revision
 
-    def limit(self, call: Call, *, is_counted: bool) -> None:
-        """Deny a call that exceeds a limit; another one counts, if it `is_counted`."""
+    def limit(self, call: Call) -> None:
+        """Deny a call that exceeds a limit; another one counts."""
+        self._limits.count(call.calls, self._limited(call), call.counted)
+
+    @contextmanager
+    def reserved(self, call: Call) -> Iterator[None]:
+        """Deny a call that exceeds a limit; another one counts within, while a person is asked about it."""
+        with self._limits.reserved(call.calls, self._limited(call)):
+            yield
+
+    def _limited(self, call: Call) -> list[CountingLimit]:
         arguments = [call.arguments] if call.values is None else [call.arguments, call.values.arguments]
-        call.decision = self._limits.decision(
-            call.calls, call.target, arguments, call.decision, call.counted, is_counted=is_counted
-        )
+        call.decision, limits = self._limits.decision(call.calls, call.target, arguments, call.decision, call.counted)
+        return limits
 
 
 class Kernel:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
@@ -50,6 +50,7 @@ from codemode_server.domain.errors import (
 from codemode_server.domain.tools import Effect
 from codemode_server.sandbox.contract import Reply
 from codemode_server.support.off_loop import is_large, run_large
+from codemode_server.support.own_methods import own_methods
 from codemode_server.support.redaction import payload, recorded_text
 from codemode_server.upstreams.progress import CallProgress
 
@@ -143,17 +144,10 @@ class Call:
 
 
 Next = Callable[[Call], Awaitable[Reply]]
-_METHODS = ("is_for", "prepare", "restrict", "settle", "around")
 
 
 class Layer:
     """One concern of calls. A method that a layer does not have costs a call nothing."""
-
-    own_methods: ClassVar[frozenset[str]] = frozenset()
-    """The methods below that the class has itself."""
-
-    def __init_subclass__(cls) -> None:
-        cls.own_methods = frozenset(name for name in _METHODS if getattr(cls, name) is not getattr(Layer, name))
 
     def is_for(self, calls: ExecutionCalls) -> bool:
         """True if the calls of this execution pass the layer."""
@@ -183,15 +177,16 @@ class Chain:
     proceed: Next
 
     @classmethod
-    def of(cls, layers: Sequence[Layer], send: Next) -> Chain:
+    def of(cls, own: Sequence[tuple[Layer, frozenset[str]]], send: Next) -> Chain:
+        """`own`: the layers, each with the names of the methods that it has."""
         proceed = send
-        for layer in reversed(layers):
-            if "around" in layer.own_methods:
+        for layer, names in reversed(own):
+            if "around" in names:
                 proceed = partial(layer.around, proceed=proceed)
         return cls(
-            tuple([it.prepare for it in layers if "prepare" in it.own_methods]),
-            tuple([it.restrict for it in layers if "restrict" in it.own_methods]),
-            tuple([it.settle for it in layers if "settle" in it.own_methods]),
+            tuple([it.prepare for it, names in own if "prepare" in names]),
+            tuple([it.restrict for it, names in own if "restrict" in names]),
+            tuple([it.settle for it, names in own if "settle" in names]),
             proceed,
         )
 
@@ -260,7 +255,7 @@ class Kernel:
         config: LiveConfig,
     ) -> None:
         """`layers` from the outermost to the innermost, around `send`."""
-        self._layers = tuple(layers)
+        self._layers = [(it, own_methods(it, Layer)) for it in layers]
         self._send = send
         self._decisions = decisions
         self._journal = journal
@@ -277,7 +272,7 @@ class Kernel:
                 could not.
         """
         if calls.chain is None:
-            layers = [it for it in self._layers if "is_for" not in it.own_methods or it.is_for(calls)]
+            layers = [(it, own) for it, own in self._layers if "is_for" not in own or it.is_for(calls)]
             calls.chain = Chain.of(layers, self._send)
         call = Call(calls, target, arguments, calls.next_seq(), calls.chain)
         try:

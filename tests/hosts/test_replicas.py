@@ -29,7 +29,7 @@ from tests.behaviour.person import Person
 from tests.behaviour.product import Host, configuration, office
 from tests.behaviour.test_input_requests import ASK_CITY, ask, asking, told
 from tests.database import rows
-from tests.hosts.kit import ROOT, Mode, Served, http_host, reached, serving, until
+from tests.hosts.kit import ROOT, Mode, Served, approved, http_host, reached, serving, until
 
 pytestmark = pytest.mark.slow
 
@@ -161,32 +161,27 @@ async def test_sixteen_sessions_of_the_handshakes_era_keep_their_replica(tmp_pat
 
 
 class _EachInTurn(httpx2.AsyncHTTPTransport):
-    """Sends each request to the other replica than the one before."""
+    """Sends each call of a tool to the other replica than the one before."""
 
     def __init__(self, ports: list[int]) -> None:
         super().__init__()
-        self._ports, self._sent = ports, 0
-        self.called: list[int] = []
-        """The ports of calls of tools."""
+        self._ports, self._calls = ports, 0
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        port = self._ports[self._sent % 2]
-        request.url = request.url.copy_with(port=port)
-        self._sent += 1
-        if b"tools/call" in await request.aread():
-            self.called.append(port)
+        self._calls += b"tools/call" in await request.aread()
+        request.url = request.url.copy_with(port=self._ports[self._calls % 2])
         return await super().handle_async_request(request)
 
 
 @asynccontextmanager
-async def in_turn(both: Cluster, **callbacks: Any) -> AsyncIterator[tuple[Host, _EachInTurn]]:
-    """A host of 2026-07-28 of which no two requests in a row come to the same replica."""
+async def in_turn(both: Cluster, **callbacks: Any) -> AsyncIterator[Host]:
+    """A host of 2026-07-28 of which no two calls in a row come to the same replica."""
     transport = _EachInTurn([it.port for it in both.replicas])
     async with (
         httpx2.AsyncClient(headers=both.balancer.headers, transport=transport, timeout=60) as http,
         Client(streamable_http_client(both.balancer.url, http_client=http), **callbacks) as client,
     ):
-        yield Host(client, both.folder), transport
+        yield Host(client, both.folder)
 
 
 async def test_a_question_is_answered_at_the_other_replica_than_the_one_that_asked(tmp_path: Path) -> None:
@@ -194,10 +189,8 @@ async def test_a_question_is_answered_at_the_other_replica_than_the_one_that_ask
     answer = {"action": "accept", "content": {"city": "Oslo"}}
     with cluster(configuration(tmp_path, asking(tmp_path, "modern"), state=state(tmp_path)), is_forked=True) as both:
         with anyio.fail_after(60):
-            async with in_turn(both, **person.callbacks) as (host, transport):
+            async with in_turn(both, **person.callbacks) as host:
                 assert (await ask(host, ASK_CITY)).value == [answer]
-                question, reply = transport.called
-                assert question != reply
                 assert (await ask(host, ASK_CITY)).value == [answer]
             async with both.host("auto", **person.callbacks) as host:
                 for _ in range(4):
@@ -217,11 +210,25 @@ async def test_an_answer_to_a_replica_that_was_stopped_says_how_to_go_on(tmp_pat
             return await person.elicit(context, params)
 
         with anyio.fail_after(60):
-            async with in_turn(both, elicitation_callback=stop_and_answer) as (host, _):
+            async with in_turn(both, elicitation_callback=stop_and_answer) as host:
                 answer = await ask(host, ASK_CITY)
     (name,) = both.executions()
     assert f"has ended; go on with it by execute_code(resume={name!r})" in answer.text
     assert both.statuses() == ["waiting"]
+
+
+async def test_a_program_that_waits_for_a_person_goes_on_at_the_other_replica(tmp_path: Path) -> None:
+    asks: dict[str, Any] = {"rules": [{"ask": "github/create_issue"}]}
+    path = configured(tmp_path, permissions=asks, approvals={"browser": "never", "answer_seconds": 1})
+    with cluster(path, is_forked=True) as both, anyio.fail_after(60):
+        async with in_turn(both) as host:
+            waiting = (await host.run(creating("t"))).content
+            assert (waiting["status"], reached(tmp_path)) == ("waiting", [])
+            assert await approved(tmp_path, KEY["key"]) == 1
+            before = both.owner(waiting["execution_id"])
+            assert (await host.call("execute_code", resume=waiting["execution_id"])).value == 1
+            assert both.owner(waiting["execution_id"]) != before
+    assert [it["title"] for it in reached(tmp_path)] == ["t"]
 
 
 @EACH_ERA

@@ -1,6 +1,6 @@
-"""Installs strace, Chromium and HAProxy for `.ci/run` where they are missing (root on Debian).
+"""Installs strace, Chromium, HAProxy and what deploy/README.md uses where they are missing (root on Debian).
 
-Run it as `python -m scripts.debian_tools`.
+`.ci/run` does so: python -m scripts.debian_tools
 
 Exits with 1 where they can't be installed. Where strace may not trace, it says so and exits with 0.
 """
@@ -32,6 +32,8 @@ def main() -> None:
                 "chromium": "chromium",
                 "chromedriver": "chromium-driver",
                 "haproxy": "haproxy",
+                "curl": "curl",
+                "openssl": "openssl",
             }
         )
     except parts.Unavailable as error:

@@ -35,6 +35,7 @@ from codemode_server.startup.live_search import LiveSearch
 from codemode_server.startup.stores import state_folder
 from codemode_server.startup.takeover import ConfigTakeover
 from codemode_server.startup.upstream_catalog import UpstreamCatalog
+from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.support import temporary
 from codemode_server.support.allocator import return_large_blocks
 from codemode_server.support.off_loop import switch_threads_often
@@ -117,7 +118,13 @@ class App:
         )
         self.executions = executions(self)
         self.reruns: Reruns | None = create(
-            "reruns", self.executions, self.stores.journal, self.gateway.effect_of, self.config, self.sources
+            "reruns",
+            self.executions,
+            self.stores.journal,
+            self.gateway.effect_of,
+            self.config,
+            self.sources,
+            partial(settle_before_reading, self.state_folder),
         )
         self.exchanges: list[Exchanges] = [
             it(self.stores.thread, self.catalog, self.config) for it in provided("exchanges")

@@ -1,5 +1,6 @@
-"""Installs strace, Chromium and PostgreSQL for `.ci/run` where they are missing (root on Debian):
-python -m scripts.debian_tools
+"""Installs strace, Chromium, HAProxy, PostgreSQL and what deploy/README.md uses where they are missing (root on Debian).
+
+`.ci/run` does so: python -m scripts.debian_tools
 
 Exits with 1 where they can't be installed. Where strace may not trace, it says so and exits with 0.
 """
@@ -30,11 +31,14 @@ def main() -> None:
                 "strace": "strace",
                 "chromium": "chromium",
                 "chromedriver": "chromium-driver",
+                "haproxy": "haproxy",
                 "pg_ctlcluster": "postgresql",
+                "curl": "curl",
+                "openssl": "openssl",
             }
         )
     except parts.Unavailable as error:
-        sys.exit(f"\n!! strace, Chromium or PostgreSQL is missing and could not be installed:\n{error}\n")
+        sys.exit(f"\n!! strace, Chromium, HAProxy or PostgreSQL is missing and could not be installed:\n{error}\n")
     if reason := why_not_tracing():
         print(
             f"\n!! strace may not trace in this container ({reason}), so tests/behaviour/test_no_network.py is not run."

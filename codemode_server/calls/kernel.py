@@ -8,17 +8,18 @@ is sent is recorded before (`steps.Begin`). What follows a call and must not sto
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
 from codemode_server.calls.audit import MAX_ERROR_CHARACTERS
 from codemode_server.calls.events import CallBegan, CallEnded, CallEvents
 from codemode_server.calls.execution_calls import ExecutionCalls
-from codemode_server.calls.policy.limits import Limits
+from codemode_server.calls.policy.limits import CountingLimit, Limits
 from codemode_server.calls.policy.policy import Policy, most_restrictive
 from codemode_server.calls.results import MAX_LINKS, NO_RESULT, ResultSummary, linked_uris, summarise
 from codemode_server.calls.targets import CallTarget
@@ -49,6 +50,7 @@ from codemode_server.domain.errors import (
 from codemode_server.domain.tools import Effect
 from codemode_server.sandbox.contract import Reply
 from codemode_server.support.off_loop import is_large, run_large
+from codemode_server.support.own_methods import own_methods
 from codemode_server.support.redaction import payload, recorded_text
 from codemode_server.upstreams.progress import CallProgress
 
@@ -144,17 +146,10 @@ class Call:
 
 
 Next = Callable[[Call], Awaitable[Reply]]
-_METHODS = ("is_for", "prepare", "restrict", "settle", "around")
 
 
 class Layer:
     """One concern of calls. A method that a layer does not have costs a call nothing."""
-
-    own_methods: ClassVar[frozenset[str]] = frozenset()
-    """The methods below that the class has itself."""
-
-    def __init_subclass__(cls) -> None:
-        cls.own_methods = frozenset(name for name in _METHODS if getattr(cls, name) is not getattr(Layer, name))
 
     def is_for(self, calls: ExecutionCalls) -> bool:
         """True if the calls of this execution pass the layer."""
@@ -184,15 +179,16 @@ class Chain:
     proceed: Next
 
     @classmethod
-    def of(cls, layers: Sequence[Layer], send: Next) -> Chain:
+    def of(cls, own: Sequence[tuple[Layer, frozenset[str]]], send: Next) -> Chain:
+        """`own`: the layers, each with the names of the methods that it has."""
         proceed = send
-        for layer in reversed(layers):
-            if "around" in layer.own_methods:
+        for layer, names in reversed(own):
+            if "around" in names:
                 proceed = partial(layer.around, proceed=proceed)
         return cls(
-            tuple([it.prepare for it in layers if "prepare" in it.own_methods]),
-            tuple([it.restrict for it in layers if "restrict" in it.own_methods]),
-            tuple([it.settle for it in layers if "settle" in it.own_methods]),
+            tuple([it.prepare for it, names in own if "prepare" in names]),
+            tuple([it.restrict for it, names in own if "restrict" in names]),
+            tuple([it.settle for it, names in own if "settle" in names]),
             proceed,
         )
 
@@ -231,12 +227,20 @@ class Decisions:
             return
         call.decision, call.revision = Deny("the edited upstream.yaml does not offer it"), self._config.revision
 
-    def limit(self, call: Call, *, is_counted: bool) -> None:
-        """Deny a call that exceeds a limit; another one counts, if it `is_counted`."""
+    def limit(self, call: Call) -> None:
+        """Deny a call that exceeds a limit; another one counts."""
+        self._limits.count(call.calls, self._limited(call), call.counted)
+
+    @contextmanager
+    def reserved(self, call: Call) -> Iterator[None]:
+        """Deny a call that exceeds a limit; another one counts within, while a person is asked about it."""
+        with self._limits.reserved(call.calls, self._limited(call)):
+            yield
+
+    def _limited(self, call: Call) -> list[CountingLimit]:
         arguments = [call.arguments] if call.values is None else [call.arguments, call.values.arguments]
-        call.decision = self._limits.decision(
-            call.calls, call.target, arguments, call.decision, call.counted, is_counted=is_counted
-        )
+        call.decision, limits = self._limits.decision(call.calls, call.target, arguments, call.decision, call.counted)
+        return limits
 
 
 class Kernel:
@@ -253,7 +257,7 @@ class Kernel:
         config: LiveConfig,
     ) -> None:
         """`layers` from the outermost to the innermost, around `send`."""
-        self._layers = tuple(layers)
+        self._layers = [(it, own_methods(it, Layer)) for it in layers]
         self._send = send
         self._decisions = decisions
         self._journal = journal
@@ -270,7 +274,7 @@ class Kernel:
                 could not.
         """
         if calls.chain is None:
-            layers = [it for it in self._layers if "is_for" not in it.own_methods or it.is_for(calls)]
+            layers = [(it, own) for it, own in self._layers if "is_for" not in own or it.is_for(calls)]
             calls.chain = Chain.of(layers, self._send)
         call = Call(calls, target, arguments, calls.next_seq(), calls.chain)
         try:

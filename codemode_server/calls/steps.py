@@ -134,14 +134,14 @@ class Approval(Layer):
             if call.approval is not None and ask == call.approved:
                 call.decision = call.approval
                 break
-            self._decisions.limit(call, is_counted=False)  # nobody is asked about a call that a limit refuses
-            require_not_denied(call.target, call.decision)
-            answer = await self._answer(call, ask)
+            with self._decisions.reserved(call):
+                require_not_denied(call.target, call.decision)  # nobody is asked about a call that a limit refuses
+                answer = await self._answer(call, ask)
             require_not_denied(call.target, answer)
             call.approved, call.approval = ask, answer
             # What was approved may be forbidden by now, or the session has read more while the person was asked.
             self._decisions.decide_again(call)
-        self._decisions.limit(call, is_counted=True)
+        self._decisions.limit(call)
         require_not_denied(call.target, call.decision)
 
     async def _answer(self, call: Call, ask: Ask) -> ApprovalDecision:

@@ -79,7 +79,7 @@ def give_up(execution: Execution) -> None:
 
 
 class Suspensions:
-    def __init__(self, suspended_seconds: Callable[[], float]) -> None:
+    def __init__(self, suspended_seconds: Callable[[Execution], float]) -> None:
         self._suspended_seconds = suspended_seconds
         self._ended: OrderedDict[ExecutionId, Execution] = OrderedDict()
 
@@ -87,7 +87,7 @@ class Suspensions:
         """Let it go on without a host, until it ends or has been suspended for too long."""
         execution.is_detached = True
         while not execution.done.is_set():
-            with anyio.move_on_after(self._suspended_seconds()):
+            with anyio.move_on_after(self._suspended_seconds(execution)):
                 await execution.done.wait()
             if not execution.done.is_set() and execution.is_detached and waits_for_somebody(execution):
                 give_up(execution)

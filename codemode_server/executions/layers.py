@@ -14,6 +14,7 @@ import anyio
 
 from codemode_server.executions.execution import Execution
 from codemode_server.sandbox.contract import Outcome
+from codemode_server.support.own_methods import own_methods
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class ExecutionLayers:
 
     def __init__(self, layers: Sequence[ExecutionLayer] = ()) -> None:
         self._around, self._prepare, self._around_run, self._take_text, self._after = (
-            [it for it in layers if getattr(type(it), hook) is not getattr(ExecutionLayer, hook)]
+            [it for it in layers if hook in own_methods(it, ExecutionLayer)]
             for hook in ("around", "prepare", "around_run", "take_text", "after")
         )
 

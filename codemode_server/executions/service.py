@@ -44,6 +44,8 @@ logger = logging.getLogger(__name__)
 
 _CANCEL_SECONDS = 5.0
 """How long `cancel` waits for the end of a program."""
+_MOVE_SECONDS = 0.2
+"""How soon a program gives up its sandbox that may go on elsewhere, once its host has been told that it waits."""
 _LOOK_SECONDS = 1.0
 """How often requests of other processes to cancel a program are looked for while it runs."""
 
@@ -64,9 +66,7 @@ class ExecutionService(OwnsTasks):
     """Those whose hosts come back, also if they end before."""
 
     def __post_init__(self) -> None:
-        self._suspensions = Suspensions(
-            lambda: 0.0 if self.is_draining else self.config.settings.approvals.suspended_seconds
-        )
+        self._suspensions = Suspensions(self._suspended_seconds)
 
     def start(
         self,
@@ -158,6 +158,12 @@ class ExecutionService(OwnsTasks):
         """Let an execution that waits for a person go on without its host; `resume` comes back to it."""
         if self._tasks is not None:
             self._tasks.start_soon(self._suspensions.detach, execution)
+
+    def _suspended_seconds(self, execution: Execution) -> float:
+        """Without a session, its host may come back to another server with the same key, which runs it again."""
+        settings = self.config.settings
+        may_move = execution.session.is_ephemeral and settings.state.key is not None
+        return _MOVE_SECONDS if self.is_draining or may_move else settings.approvals.suspended_seconds
 
     async def wait_with_host(self, execution: Execution) -> WaitEnd:
         """Wait until a live execution is settled, has a request for its host, or has waited for a person for so long

@@ -48,10 +48,13 @@ def features_of(capabilities: types.ClientCapabilities | None) -> frozenset[Feat
 
 class HostRequests:
     def __init__(
-        self, request: ServerRequestContext[Any, Any], params: types.CallToolRequestParams | None = None
+        self,
+        request: ServerRequestContext[Any, Any],
+        params: types.CallToolRequestParams | None = None,
+        address: str = "",
     ) -> None:
-        """`params` are those of a tool call; other requests are not repeated."""
-        self._request = request
+        """`params` are those of a tool call; other requests are not repeated. `address`: that of this replica."""
+        self._request, self.address = request, address
         self.is_modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
         """True if the host speaks a protocol in which requests are answers."""
         self.state = params.request_state if params is not None and self.is_modern else None

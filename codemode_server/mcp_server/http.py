@@ -19,6 +19,7 @@ import uvicorn
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from codemode_server.mcp_server.replicas import answered_by, owner_of
 from codemode_server.support import http_connections
 from codemode_server.support.json_values import holds_too_many_values
 from codemode_server.support.off_loop import Pace
@@ -155,6 +156,13 @@ class HttpService:
                 return
             if len(body) > _LARGE_BODY_BYTES:
                 await held.enter_async_context(self._turn_to_parse())
+            if self._mcp is not None and (owner := owner_of(body, self._mcp.request_states)) not in (
+                "",
+                self._mcp.address,
+            ):
+                await held.aclose()
+                if await answered_by(owner, request, body, send):
+                    return
             messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
             del body
 

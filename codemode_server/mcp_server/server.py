@@ -99,6 +99,8 @@ class McpServer(Server[Any]):
         self._features: frozenset[Feature] = frozenset()
         self.connected, self._is_ready, self._is_settled = anyio.Event(), anyio.Event(), anyio.Event()
         """`connected`: a host has had its first answer. Settled is ready or failed."""
+        self.address = ""
+        """Where other replicas reach this server; empty over stdio."""
         self.is_draining = False
         """True if it takes no programs any more."""
         self._product: Product | None = None
@@ -255,7 +257,7 @@ class McpServer(Server[Any]):
         caller = self._callers.caller(request, product.config)
         if product.privacy is not None:
             await product.privacy.refresh(caller.principal)
-        return ToolContext(caller, product, HostRequests(request, params))
+        return ToolContext(caller, product, HostRequests(request, params, self.address))
 
     def _session_that_lists(self, request: Request) -> Session:
         """The session of the request, to which changes are announced from now on."""

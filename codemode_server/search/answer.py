@@ -139,10 +139,10 @@ class _Search:
         what = "no tool" if has_resources else "nothing"
         doubt = _nothing_fits(missing, what, self.filters) if missing else ""
         if missing == [self.query]:
-            nearest = [it.thing for it in worthy if self._is_callable(it.thing)][:_NEAREST]
-            results = tuple(replace(self, detail_level="name_only")._result(it) for it in nearest)
-            doubt += f"; nearest: {', '.join(it.name for it in results)}" if results else ""
-            return SearchResults(results, down, unavailable or doubt, is_named_only=True)
+            if unavailable:
+                return SearchResults((), down, unavailable)
+            best = [it for it in worthy if self._is_callable(it.thing)][: min(_NEAREST, self.limit)]
+            doubt += "; nearest:" if best else ""
         results = tuple(self._result(found.thing, found.also) for found in best)
         return SearchResults(results, down, _lines(unavailable, doubt))
 
@@ -213,7 +213,7 @@ def _lines(*parts: str) -> str:
 
 def _nothing_fits(missing: Sequence[str], what: str, filters: str) -> str:
     named = first_few(list(map(shown, missing)), _MAX_NAMED)
-    return f"{what} fits {named} well" + (f" {filters}" if filters else "")
+    return f"{what} fits {named} exactly" + (f" {filters}" if filters else "")
 
 
 def _server_of(thing: Findable) -> str:

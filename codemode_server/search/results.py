@@ -129,9 +129,7 @@ class SearchResults:
     note: str = ""
     """Next step, if it is not obvious; shown after the results."""
     doubt: str = ""
-    """Shortcoming of the results: `nothing fits "…" well`. Shown before the results."""
-    is_named_only: bool = False
-    """True if the text of `doubt` names the results, which are hardly worth more."""
+    """Shortcoming of the results: `nothing fits "…" exactly`. Shown before the results."""
     resources: tuple[tuple[Resource, Refusal | None], ...] = ()
     """Resources and templates that match as well, the best first, each with why reading it is refused."""
     task: str = ""
@@ -143,11 +141,9 @@ class SearchResults:
     @property
     def text(self) -> str:
         levels = {found.detail_level for found in self.results}
-        if self.is_named_only:
-            shown = ""
-        elif levels == {"scaffold"}:
+        if levels == {"scaffold"}:
             return "\n".join(part for part in (self.doubt, self.program, self.note) if part)
-        elif levels <= {"with_description"}:
+        if levels <= {"with_description"}:
             shown = _grouped(self.results)
         else:
             shown = ("\n" if levels == {"name_only"} else "\n\n").join(found.alone for found in self.results)

@@ -159,12 +159,14 @@ class _Service:
         from codemode_server.cli import logs
         from codemode_server.config.live import LiveConfig
         from codemode_server.mcp_server import http
+        from codemode_server.mcp_server.replicas import address_of
         from codemode_server.support.redaction import Redactor
 
         logs.start(None, LiveConfig(redactor=Redactor(listener.tokens)))  # until the configuration is read
         self._front.connected.set()
         access = listener.access
         app = http.sessions(self._front, listener.host, access.settings.url)
+        self._front.address = address_of(listener.socket)
         self._http = http.HttpService(app, access, self._front)
         listener.announce()
         await self._http.server.serve([listener.socket])

@@ -190,14 +190,19 @@ def _merged(value: JsonValue, files: list[dict[str, Any]], embedded: list[dict[s
 
 
 def _says_all(value: JsonValue, texts: list[str]) -> bool:
-    """True if the texts add nothing to the value: they are its JSON, or one of its strings."""
+    """True if the texts add nothing to the value: they are it, or a value within it, as JSON or as a string."""
     if len(texts) == 1 and len(texts[0]) <= _SHORT_CHARACTERS:  # the usual copy that SDKs send
         with suppress(ValueError):
             if from_json(texts[0]) == value:
                 return True
     read, said = parse_texts(texts, _SCALARS), "\n".join(texts).strip()
-    is_field = (isinstance(it, str) and it.strip() == said for it in values_in(value))
-    return read in (value, {"result": value}) or value in ([read], texts) or any(is_field)
+    is_part = (it.strip() == said if isinstance(it, str) else _is_same(it, read) for it in values_in(value))
+    return read == {"result": value} or value in ([read], texts) or any(is_part)
+
+
+def _is_same(value: JsonValue, other: JsonValue) -> bool:
+    """Equal, where `true` is not 1."""
+    return type(value) is type(other) and value == other
 
 
 def _document_of(item: Any) -> tuple[JsonValue] | None:

@@ -46,9 +46,10 @@ def gateway_of(
     *,
     subscribers: Sequence[Subscriber] = (),
     sign_ins: object = None,
+    approver: object = None,
 ) -> Gateway:
-    """`subscribers` hear of the end of a call after its answer."""
+    """`subscribers` hear of the end of a call after its answer. Default of `approver`: nobody answers."""
     events = CallEvents([CallReports(config)], after_answer=subscribers)
     features = CallFeatures(Privacy(config), GuardrailChain(), cast("Any", sign_ins))
-    away: Any = Nobody()
+    away: Any = approver or Nobody()
     return gateway(config, Source(catalog), cast("Any", upstreams), cast("Any", journal), away, events, features)

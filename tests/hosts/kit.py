@@ -21,6 +21,12 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from codemode_server.domain.approvals import ApprovalAnswer
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from tests import fork_server
 from tests.answering import free_port
 from tests.behaviour.product import Host, configuration, office
@@ -104,7 +110,7 @@ def serving(config: Path, *more: str, is_forked: bool = True) -> Iterator[Served
     id of a fork is the one of its relay."""
     product = forked_product() if is_forked else PRODUCT
     port, data = free_port(), config.parent / "data"
-    errors = config.parent / "stderr.log"
+    errors = config.parent / f"stderr-{port}.log"
     with errors.open("wb") as stderr:
         process = subprocess.Popen(
             (*product, "serve", "--http", f"127.0.0.1:{port}", "--config", str(config), *more),
@@ -175,6 +181,16 @@ def reached(folder: Path) -> list[dict[str, Any]]:
 def recorded_sessions(folder: Path) -> dict[str, str]:
     """The session of each execution, in order."""
     return dict(rows(folder / "state", "SELECT execution_id, session_id FROM executions ORDER BY started_at"))
+
+
+async def approved(folder: Path, key: str | None = None) -> int:
+    """How many questions were open; the person approves all. `key`: `state.key`."""
+    with closing(DatabaseThread(folder / "state")) as thread:
+        store = SqliteApprovals(thread, JournalCipher(folder / "state", key))
+        asked = await store.unanswered(Principal(PrincipalId("default")))
+        for question in asked:
+            await store.answer(question.approval_id, ApprovalAnswer(True, channel="command"))
+    return len(asked)
 
 
 @dataclass

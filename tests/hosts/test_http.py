@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import subprocess
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,8 @@ import anyio
 import httpx2
 import pytest
 
-from codemode_server.domain.approvals import ApprovalAnswer
 from codemode_server.domain.errors import SettingsError
-from codemode_server.domain.ids import PrincipalId
-from codemode_server.domain.principals import Principal
 from codemode_server.startup.serve import serve
-from codemode_server.storage.approval_store import ApprovalStore
-from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_values import JournalCipher
 from tests.answering import free_port
 from tests.behaviour.product import Answer
 from tests.database import rows
@@ -32,6 +25,7 @@ from tests.hosts.kit import (
     ROOT,
     Mode,
     Served,
+    approved,
     configured,
     descendants,
     forked_product,
@@ -205,13 +199,3 @@ async def test_what_runs_longer_than_the_drain_is_ended_and_can_be_resumed(tmp_p
                 assert await anyio.to_thread.run_sync(served.process.wait, 10) == 0
     assert answers[0].content["status"] == "cancelled"
     assert f"execute_code(resume={answers[0].content['execution_id']!r})" in answers[0].text
-
-
-async def approved(folder: Path) -> int:
-    """How many questions were open; the person approves all."""
-    with closing(DatabaseThread(folder / "state")) as thread:
-        store = ApprovalStore(thread, JournalCipher(folder / "state"))
-        asked = await store.unanswered(Principal(PrincipalId("default")))
-        for question in asked:
-            await store.answer(question.approval_id, ApprovalAnswer(True, channel="command"))
-    return len(asked)

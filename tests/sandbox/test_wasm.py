@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -98,6 +99,30 @@ def test_a_component_of_other_sources_is_not_run(tmp_path: Path, stamp: str) -> 
     build.stamp_path(made).write_text(stamp)
     with pytest.raises(SandboxUnavailable, match=r"older than sandbox/guest.*run: make setup"):
         component.checked_component(made)
+
+
+def test_native_code_is_on_disk_before_it_has_its_name(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut would leave a torn file, with which no program would ever run again."""
+    monkeypatch.setattr("sys.argv", ["worker.py", "compile", str(component.wasmtime_folder())])
+    compile_component = runpy.run_path(str(component.WORKER))["compile_component"]
+    steps: list[tuple[str, int]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def noted_fsync(file: int) -> None:
+        steps.append(("fsync", os.fstat(file).st_size))
+        fsync(file)
+
+    def noted_replace(old: str, new: str) -> None:
+        steps.append(("replace", Path(old).stat().st_size))
+        replace(old, new)
+
+    monkeypatch.setattr("os.fsync", noted_fsync)
+    monkeypatch.setattr("os.replace", noted_replace)
+    compile_component(str(tiny), str(tmp_path / "native"))
+    size = (tmp_path / "native").stat().st_size
+    assert steps == [("fsync", size), ("replace", size)]
 
 
 async def test_clean_workers_are_kept_and_others_replaced(wasm: object) -> None:

@@ -259,20 +259,32 @@ class TestWeakResults:
         description="Machines for rent.",
     )
 
-    @pytest.mark.parametrize("level", ["name_only", "with_description", "full"])
-    def test_where_nothing_fits_one_line_names_the_nearest_that_can_be_called(self, level: str) -> None:
+    @pytest.mark.parametrize(
+        ("level", "shown"),
+        [
+            ("name_only", "cloud.delete_bucket\ncloud.delete_virtual_machine"),
+            (
+                "with_description",
+                "from servers.cloud import <name>\n  delete_bucket()\n    Delete a bucket.\n"
+                "  delete_virtual_machine()\n    Delete a virtual machine for good.\n"
+                "(without ->, the type of the result is not known)",
+            ),
+        ],
+    )
+    def test_where_nothing_fits_the_nearest_that_can_be_called_are_shown_as_results_are(
+        self, level: str, shown: str
+    ) -> None:
+        """Of 29 everyday queries the right tool was the nearest for 9 that nothing fits."""
         refused = ToolDefinition("delete_delete", "Delete.")
         things = UpstreamListing("things", UpstreamState.READY, (refused,))
         refusal_of = refusing("delete_delete")
         found = search("delete a tweet", [self.CLOUD, things, GITHUB], detail_level=level, refusal_of=refusal_of)
-        assert found.text == (
-            'nothing fits "delete a tweet" well; nearest: cloud.delete_bucket, cloud.delete_virtual_machine'
-        )
+        assert found.text == f'nothing fits "delete a tweet" exactly; nearest:\n{shown}'
         assert [record["name"] for record in found.as_json()] == ["delete_bucket", "delete_virtual_machine"]
 
     def test_of_several_wants_it_is_said_which_nothing_fits(self) -> None:
         found = search("list the virtual machines of everybody; order a pizza with extra cheese", [self.CLOUD])
-        assert found.doubt == 'nothing fits "order a pizza with extra cheese" well'
+        assert found.doubt == 'nothing fits "order a pizza with extra cheese" exactly'
         assert names(found)[0] == "cloud.list_virtual_machines"
 
     @pytest.mark.parametrize(

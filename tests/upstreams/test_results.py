@@ -278,10 +278,16 @@ def test_json_text_beside_a_file_is_read() -> None:
         (["a", "b"], ["a", "b"], None),
         ([{"id": 1}], ['{"id": 1}'], None),
         ({}, ["nothing"], "nothing"),
+        ({"entities": [{"id": 1}]}, ['[\n  {"id": 1}\n]'], None),
+        ({"page": {"items": [1, 2]}}, ["1", "2"], None),
+        ({"sum": 3}, ["3"], None),
+        ({"ok": True}, ["1"], "1"),
+        ({"entities": [{"id": 1}]}, ['[{"id": 2}]'], '[{"id": 2}]'),
     ],
 )
 def test_a_text_that_says_more_than_the_value_stands_beside_it(value: Any, said: list[str], beside: str | None) -> None:
-    """Servers put a summary for a view into the value, and the page that was asked for in the text."""
+    """Servers put a summary for a view into the value, and the page that was asked for in the text. The reference
+    server for memory gives the JSON of a part of the value."""
     replies = [to_reply({**texts(*said), "structuredContent": it}) for it in (value, {"result": value}) if it]
     stands = (
         Reply(value)

@@ -63,7 +63,7 @@ class PermissionRule(Section):
     match, and one that denies or asks does."""
     limit: str | None = Field(default=None, max_length=40)
     """How many calls the rule lets through, for each principal: `10/minute`, `5/hour`, `100/execution` (one program).
-    Further calls that match are denied. Denied calls don't count."""
+    Further calls that match are denied. Denied calls don't count; one that a person is asked about does until then."""
     principals: tuple[Annotated[str, AfterValidator(_principal_or_group)], ...] | None = Field(
         default=None, min_length=1, max_length=1_000
     )
@@ -124,10 +124,18 @@ class PermissionRule(Section):
     @property
     def text(self) -> str:
         """The rule on one line, without its reason."""
+        return self._text(self.limit)
+
+    @property
+    def counted_as(self) -> str:
+        """The same without the number of its limit, after whose edit the calls so far still count."""
+        return self._text(self.limit and self.limit.partition("/")[2])
+
+    def _text(self, limit: str | None) -> str:
         more = (
             ("effect", self.effect),
             ("when", self.when),
-            ("limit", self.limit),
+            ("limit", limit),
             ("principals", f"[{', '.join(self.principals)}]" if self.principals else None),
         )
         return ", ".join([f"{self.answer}: {self.pattern}", *(f"{name}: {value}" for name, value in more if value)])

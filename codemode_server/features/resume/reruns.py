@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
+import anyio.to_thread
 
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.expected_calls import PlannedCalls
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _TRIES, _PAUSE_SECONDS = 6, 0.5
-"""A product that was killed is noticed shortly after the next one has started."""
+"""A product that is being killed may hold its lock for a moment."""
 _ENDED = (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED, ExecutionStatus.LIMITED)
 
 
@@ -64,6 +65,8 @@ class Reruns:
     """The effect of a tool, by the raw names of server and tool."""
     config: LiveConfig
     sources: TakenOver
+    settle: Callable[[], None]
+    """Records the executions of servers that were killed as interrupted. Blocks."""
 
     async def resume(
         self,
@@ -152,6 +155,7 @@ class Reruns:
             if record is not None and record.status is ExecutionStatus.SUCCEEDED:
                 value = f"its value is results[{execution_id!r}]" if has_value else "no value of it is stored"
                 raise MetaToolError(f"{execution_id} has succeeded already, so nothing is left to do; {value}")
+            await anyio.to_thread.run_sync(self.settle)
             await anyio.sleep(_PAUSE_SECONDS)
         raise MetaToolError(f"{execution_id} is running, in this codemode-server or another one")
 

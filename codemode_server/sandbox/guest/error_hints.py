@@ -68,6 +68,8 @@ def _mend(error: BaseException) -> str:
         return f"results of tools are parsed already; this is {shape(error.doc)}, which is no JSON"
     if isinstance(error, TypeError) and "coroutine" in message and "await" not in message:
         return "a coroutine has no value before it is awaited: write await before the call"
+    if isinstance(error, TypeError) and "indices must be" in message and (whole := place.whole()) is not None:
+        return whole
     value = place.subscripted()
     if value is UNKNOWN:
         return ""
@@ -248,6 +250,23 @@ class Place:
         node = self._node()
         return self.value(node.slice) if isinstance(node, ast.Subscript) else UNKNOWN
 
+    def whole(self) -> str | None:
+        """What it is of which the subscripted value is a character, or a key by a loop; None if it is neither."""
+        node, source = self._node(), None
+        part = node.value if node is not None else None
+        if isinstance(part, ast.Subscript):
+            source = part.value
+        elif isinstance(part, ast.Name):
+            loops = (it for it in ast.walk(self._tree) if isinstance(it, (ast.For, ast.AsyncFor, ast.comprehension)))
+            source = next((it.iter for it in loops if _is_name(it.target, part.id)), None)
+        value = self.value(source) if source is not None else UNKNOWN
+        if not isinstance(value, str) and not (isinstance(value, dict) and isinstance(part, ast.Name)):
+            return None
+        text = ast.unparse(source) if source is not None else ""
+        text = text if len(text) <= _MAX_NAME else "it"
+        way = "a loop over a dict gives its keys" if isinstance(value, dict) else way_to_read(text, value, None)
+        return f"{text} is {shape(value)}{f'; {way}' if way else ''}"
+
     def has_attribute_of(self, name: str) -> bool:
         """True if the program reads an attribute of this name, as of a module."""
         nodes = (node.value for node in ast.walk(self._tree) if isinstance(node, ast.Attribute))
@@ -309,6 +328,10 @@ def _some_item(items: Any, lacking: Any) -> Any:
     if type(items) not in (list, tuple):
         return UNKNOWN
     return next((it for it in islice(items, MAX_ITEMS) if not (isinstance(it, dict) and lacking in it)), UNKNOWN)
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _position(node: ast.expr) -> tuple[int | None, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.policy.limits import Limits
 from codemode_server.calls.policy.policy import Policy
@@ -47,8 +49,14 @@ class Product:
         return self.decide_again(calls, set(), name, **arguments)
 
     def decide_again(self, calls: ExecutionCalls, counted: set[str], name: str = "send", **arguments: Any) -> Decision:
-        decided = self.policy.decide(calls, target(name), arguments)
-        return self.limits.decision(calls, target(name), [arguments], decided, counted)
+        return self.limited(calls, self.policy.decide(calls, target(name), arguments), counted, name, **arguments)
+
+    def limited(
+        self, calls: ExecutionCalls, decided: Decision, counted: set[str], name: str = "send", **arguments: Any
+    ) -> Decision:
+        decision, limits = self.limits.decision(calls, target(name), [arguments], decided, counted)
+        self.limits.count(calls, limits, counted)
+        return decision
 
     def kinds(self, calls: ExecutionCalls, count: int) -> list[str]:
         return [self.decide(calls).kind for _ in range(count)]
@@ -100,7 +108,7 @@ def test_a_limit_for_a_time_holds_for_all_executions_of_a_principal_and_no_other
 def test_a_call_that_something_else_denies_does_not_count() -> None:
     product = Product({"allow": "mail", "limit": "1/execution"})
     calls = product.execution()
-    assert product.limits.decision(calls, target("draft"), [{}], Deny("no drafts"), set()) == Deny("no drafts")
+    assert product.limited(calls, Deny("no drafts"), set(), "draft") == Deny("no drafts")
     assert product.decide(calls).kind == "allow"
     assert product.decide(calls).kind == "deny", "control"
 
@@ -109,7 +117,7 @@ def test_what_an_earlier_run_made_exceeds_none_and_counts_for_the_execution() ->
     product = Product({"allow": "mail", "limit": "1/execution"})
     calls = product.execution()
     replay = Recorded(CallOutcome(CallStatus.SUCCEEDED, 1.0), "call 1 of the earlier run")
-    assert [product.limits.decision(calls, target(), [{}], replay, set()) for _ in range(2)] == [replay, replay]
+    assert [product.limited(calls, replay, set()) for _ in range(2)] == [replay, replay]
     assert product.decide(calls).kind == "deny"
 
 
@@ -119,8 +127,19 @@ def test_an_edit_that_leaves_a_rule_as_it_is_forgets_no_calls() -> None:
     product.decide(calls)
     product.config.replace(settings({"deny": "slack"}, {"allow": "mail", "limit": "1/hour"}), NO_SECRETS)
     assert product.decide(calls).kind == "deny"
-    product.config.replace(settings({"allow": "mail", "limit": "2/hour"}), NO_SECRETS)
+    product.config.replace(settings({"allow": "mail", "limit": "1/minute"}), NO_SECRETS)
     assert product.decide(calls).kind == "allow", "control: another limit counts anew"
+
+
+@pytest.mark.parametrize("time", ["hour", "execution"])
+def test_an_edit_of_the_number_forgets_no_calls(time: str) -> None:
+    product = Product({"allow": "mail", "limit": f"1/{time}"})
+    calls = product.execution()
+    product.decide(calls)
+    product.config.replace(settings({"allow": "mail", "limit": f"3/{time}"}), NO_SECRETS)
+    assert product.kinds(calls, 3) == ["allow", "allow", "deny"]
+    product.config.replace(settings({"allow": "mail", "limit": f"2/{time}"}), NO_SECRETS)
+    assert product.decide(calls).kind == "deny"
 
 
 def test_a_call_that_is_decided_again_is_counted_once_by_each_limit_and_by_one_that_an_edit_brought() -> None:

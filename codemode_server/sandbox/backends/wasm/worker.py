@@ -56,6 +56,8 @@ def compile_component(source: str, target: str) -> None:
     unfinished = os.path.join(os.path.dirname(target), f"compiling-{os.getpid()}")  # noqa: PTH118, PTH120
     with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(made)
+        file.flush()
+        os.fsync(file.fileno())  # else a power cut could leave a torn file of that name, which nothing would replace
     os.replace(unfinished, target)  # noqa: PTH105
 
 

@@ -19,7 +19,16 @@ from codemode_server.calls.gateway import Gateway
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import Settings
-from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, Decision, ToolCall, arguments_digest
+from codemode_server.domain.calls import (
+    Allow,
+    CallKey,
+    CallOutcome,
+    CallStatus,
+    Decision,
+    Deny,
+    ToolCall,
+    arguments_digest,
+)
 from codemode_server.domain.errors import (
     CallRefused,
     DecisionOutdated,
@@ -214,6 +223,41 @@ class TestALimitOfARule:
         with pytest.raises(CallRefused, match="calls_per_minute is 1"):
             await one.call(calls, "github", "create_issue", {"title": "Bug"})
         assert calls.approvals.waiting == {}, "which notes each question"
+
+    @pytest.mark.parametrize("limit", ["1/minute", "1/execution"])
+    async def test_counts_the_calls_that_a_person_is_asked_about(self, limit: str) -> None:
+        """They were asked up to twelve times, and eleven calls that they had approved were denied after that."""
+        asked, answers = list[int](), anyio.Event()
+
+        class Slow:
+            async def approve(self, calls: Any, call: ToolCall, target: Any, ask: Any, on_question: Any) -> Any:
+                asked.append(call.seq)
+                await answers.wait()
+                return Deny("the user refused it") if len(asked) == 1 else Allow("the user approved it")
+
+        steps, calls, refused = Steps(), execution(), list[str]()
+        rules = {"rules": [{"ask": "github/create-issue", "limit": limit}]}
+        config = LiveConfig(Settings.model_validate({"permissions": rules}))
+        one = gateway_of(lambda: CATALOG, steps.upstreams, steps.journal, config, approver=Slow())
+
+        async def call(number: int) -> None:
+            try:
+                await one.call(calls, "github", "create_issue", {"title": f"{number}"})
+            except CallRefused as error:
+                refused.append(str(error))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(12):
+                tasks.start_soon(call, number)
+            await anyio.wait_all_tasks_blocked()
+            assert (asked, len(refused), steps.steps.count("send")) == ([1], 11, 0)
+            answers.set()
+        # A refusal leaves the limit to others.
+        await call(12)
+        await call(13)
+        assert (asked, len(refused), steps.steps.count("send")) == ([1, 13], 13, 1), (
+            "a refusal leaves the limit to others"
+        )
 
     async def test_holds_for_calls_at_the_same_time(self) -> None:
         steps, calls = Steps(), execution()

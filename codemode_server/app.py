@@ -124,7 +124,7 @@ class App:
             self.gateway.effect_of,
             self.config,
             self.sources,
-            partial(settle_before_reading, self.state_folder),
+            partial(settle_before_reading, self.stores.database, self.stores.ownership),
         )
         self.exchanges: list[Exchanges] = [
             it(self.stores.thread, self.catalog, self.config) for it in provided("exchanges")

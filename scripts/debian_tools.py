@@ -1,4 +1,4 @@
-"""Installs strace, Chromium, HAProxy, PostgreSQL and what deploy/README.md uses where they are missing (root on Debian).
+"""Installs what tests need beside Python where it is missing: strace, browsers, HAProxy, PostgreSQL (root on Debian).
 
 `.ci/run` does so: python -m scripts.debian_tools
 

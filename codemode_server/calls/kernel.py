@@ -8,8 +8,7 @@ is sent is recorded before (`steps.Begin`). What follows a call and must not sto
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,8 +18,6 @@ import anyio
 from codemode_server.calls.audit import MAX_ERROR_CHARACTERS
 from codemode_server.calls.events import CallBegan, CallEnded, CallEvents
 from codemode_server.calls.execution_calls import ExecutionCalls
-from codemode_server.calls.policy.limits import CountingLimit, Limits
-from codemode_server.calls.policy.policy import Policy, most_restrictive
 from codemode_server.calls.results import MAX_LINKS, NO_RESULT, ResultSummary, linked_uris, summarise
 from codemode_server.calls.targets import CallTarget
 from codemode_server.config.live import LiveConfig
@@ -55,6 +52,7 @@ from codemode_server.support.redaction import payload, recorded_text
 from codemode_server.upstreams.progress import CallProgress
 
 if TYPE_CHECKING:
+    from codemode_server.calls.decisions import Decisions
     from codemode_server.storage.journal import Journal
 
 _STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
@@ -191,56 +189,6 @@ class Chain:
             tuple([it.settle for it, names in own if "settle" in names]),
             proceed,
         )
-
-
-class Decisions:
-    """Decides on calls by the rules and what layers restrict, and counts them for limits."""
-
-    def __init__(self, config: LiveConfig) -> None:
-        self._config = config
-        self._policy = Policy(config)
-        self._limits = Limits(config, self._policy)
-
-    def decide(self, call: Call) -> None:
-        """The most restrictive of all, on what is shown and on what is sent, under the configuration in force."""
-        decide = partial(self._policy.decide, call.calls, call.target)
-        decisions = [decide(call.arguments)]
-        decisions += [it for restrict in call.chain.restrict if (it := restrict(call)) is not None]
-        if call.values is not None:
-            decisions.append(decide(call.values.arguments))
-        if call.departure is not None:  # its reason stands first in the question
-            decisions.insert(0, call.departure)
-        decision = decisions[0] if len(decisions) == 1 else most_restrictive(decisions)
-        remarks = call.changes
-        if call.values is not None and isinstance(decision, Allow):
-            remarks = (*remarks, call.values.remark)
-        call.decision = replace(decision, reason="; ".join((decision.reason, *remarks))) if remarks else decision
-        call.revision = self._config.revision
-
-    def decide_again(self, call: Call) -> None:
-        """Decide anew, since the configuration, the tool, or what the session has read may have changed; refuse a tool
-        that the edited configuration does not offer."""
-        server = self._config.settings.servers.get(call.record.server)
-        is_offered = server is not None and server.enabled and call.target.is_selected(server)
-        if is_offered or call.revision == self._config.revision:
-            self.decide(call)
-            return
-        call.decision, call.revision = Deny("the edited upstream.yaml does not offer it"), self._config.revision
-
-    def limit(self, call: Call) -> None:
-        """Deny a call that exceeds a limit; another one counts."""
-        self._limits.count(call.calls, self._limited(call), call.counted)
-
-    @contextmanager
-    def reserved(self, call: Call) -> Iterator[None]:
-        """Deny a call that exceeds a limit; another one counts within, while a person is asked about it."""
-        with self._limits.reserved(call.calls, self._limited(call)):
-            yield
-
-    def _limited(self, call: Call) -> list[CountingLimit]:
-        arguments = [call.arguments] if call.values is None else [call.arguments, call.values.arguments]
-        call.decision, limits = self._limits.decision(call.calls, call.target, arguments, call.decision, call.counted)
-        return limits
 
 
 class Kernel:

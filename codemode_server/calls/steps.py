@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from codemode_server.calls.call_audit import MAX_INPUT_REQUESTS
 from codemode_server.calls.call_input import CallInput, ServerTexts
+from codemode_server.calls.decisions import Decisions
 from codemode_server.calls.events import (
     CallApprovalRequested,
     CallApprovalSettled,
@@ -19,7 +20,7 @@ from codemode_server.calls.events import (
     CallSending,
 )
 from codemode_server.calls.execution_calls import ExecutionCalls
-from codemode_server.calls.kernel import Call, Decisions, Layer, Next
+from codemode_server.calls.kernel import Call, Layer, Next
 from codemode_server.calls.policy.refusals import require_not_denied
 from codemode_server.calls.resolver import TargetResolver
 from codemode_server.calls.results import linked_uris

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemode_server.calls.call_audit import CallAudit
 from codemode_server.calls.call_input import ServerTexts
 from codemode_server.calls.call_reports import CallReports
+from codemode_server.calls.decisions import Decisions
 from codemode_server.calls.events import (
     CallApprovalRequested,
     CallApprovalSettled,
@@ -18,7 +19,7 @@ from codemode_server.calls.events import (
     Subscription,
 )
 from codemode_server.calls.gateway import Gateway
-from codemode_server.calls.kernel import Decisions, Kernel, Layer
+from codemode_server.calls.kernel import Kernel, Layer
 from codemode_server.calls.resolver import CatalogSource, TargetResolver
 from codemode_server.calls.steps import Approval, Approver, Begin, Check, NoApprover, Send, WriteTurn
 from codemode_server.config.live import LiveConfig

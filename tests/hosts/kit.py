@@ -24,9 +24,9 @@ from mcp.client.streamable_http import streamable_http_client
 from codemode_server.domain.approvals import ApprovalAnswer
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
+from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from tests import fork_server
 from tests.answering import free_port
 from tests.behaviour.product import Host, configuration, office
@@ -186,7 +186,7 @@ def recorded_sessions(folder: Path) -> dict[str, str]:
 async def approved(folder: Path, key: str | None = None) -> int:
     """How many questions were open; the person approves all. `key`: `state.key`."""
     with closing(DatabaseThread(folder / "state")) as thread:
-        store = SqliteApprovals(thread, JournalCipher(folder / "state", key))
+        store = ApprovalStore(thread, JournalCipher(folder / "state", key))
         asked = await store.unanswered(Principal(PrincipalId("default")))
         for question in asked:
             await store.answer(question.approval_id, ApprovalAnswer(True, channel="command"))

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
+from codemode_server.calls.decisions import Decisions
 from codemode_server.calls.execution_calls import ExecutionCalls
-from codemode_server.calls.kernel import Call, Decisions, Layer, Next
+from codemode_server.calls.kernel import Call, Layer, Next
 from codemode_server.calls.policy.names import Spellings, fits
 from codemode_server.calls.policy.policy import joined
 from codemode_server.calls.targets import ResourceTarget, title_of

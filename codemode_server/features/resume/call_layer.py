@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from codemode_server.calls.decisions import Decisions
 from codemode_server.calls.execution_calls import ExecutionCalls
-from codemode_server.calls.kernel import Call, Decisions, Layer, Next
+from codemode_server.calls.kernel import Call, Layer, Next
 from codemode_server.calls.policy.policy import joined
 from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Decision, Recorded
 from codemode_server.domain.errors import ToolFailed

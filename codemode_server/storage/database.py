@@ -24,8 +24,8 @@ T = TypeVar("T")
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 
 _ATTEMPTS = 12
-_PAUSE_S = 0.002
-"""How long is waited before a transaction is done again, at most; twice as long each time."""
+_PAUSE_S, _MAX_PAUSE_S = 0.002, 0.25
+"""How long is waited at most before a transaction is done again, the first time and later."""
 _TRANSACTION = "codemode_transaction"
 """Key in a connection's `info`: how its next transaction begins."""
 
@@ -136,7 +136,8 @@ class Database:
             except TransactionUndone:
                 if attempt == _ATTEMPTS - 1:
                     raise
-                time.sleep(random.uniform(0, _PAUSE_S * 2**attempt))  # noqa: S311 - so that two do not meet again
+                longest = min(_PAUSE_S * 2**attempt, _MAX_PAUSE_S)
+                time.sleep(random.uniform(0, longest))  # noqa: S311 - so that two do not meet again
         raise AssertionError
 
     async def read(self, step: Callable[[Connection], T]) -> T:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, Select, bindparam, case, delete, func, insert, select, tuple_, update
+from sqlalchemy import Connection, Row, Select, bindparam, case, delete, func, insert, select, update
 
 from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
@@ -39,50 +39,47 @@ _AT_ONCE = 1_000
 _EXPIRY_SECONDS = 60.0
 """How often what has expired is looked for."""
 
-_it = privacy_tokens.c
-_COLUMNS = _it.label, _it.number, _it.kind, _it.value, _it.made_at, _it.used_at, _it.server
-_NAME = tuple_(_it.label, _it.number)
-_IS_OWN = _it.principal == bindparam("of_principal")
-_IS_NAMED = _IS_OWN, _NAME.in_(bindparam("names", expanding=True))
-_IS_ONE = _IS_OWN, _it.label == bindparam("of_label"), _it.number == bindparam("of_number")
-_LAST_CHANGE = select(func.coalesce(func.max(_it.change), 0)).where(_IS_OWN)
-_LAST_NUMBER = select(func.coalesce(func.max(_it.number), 0)).where(_IS_OWN, _it.label == bindparam("of_label"))
+_c = privacy_tokens.c
+_COLUMNS = _c.label, _c.number, _c.kind, _c.value, _c.made_at, _c.used_at, _c.server
+_IS_OWN = _c.principal == bindparam("of_principal")
+_IS_LABELLED = _IS_OWN, _c.label == bindparam("of_label")
+_IS_NAMED = *_IS_LABELLED, _c.number.in_(bindparam("numbers", expanding=True))
+_IS_ONE = *_IS_LABELLED, _c.number == bindparam("of_number")
+_LAST_CHANGE = select(func.coalesce(func.max(_c.change), 0)).where(_IS_OWN)
+_LAST_NUMBER = select(func.coalesce(func.max(_c.number), 0)).where(*_IS_LABELLED)
 _BY_LOOKUP = (
-    select(_it.lookup, _it.label, _it.number, _it.used_at)
-    .where(_IS_OWN, _it.lookup.in_(bindparam("lookups", expanding=True)))
-    .order_by(_it.label, _it.number)
+    select(_c.lookup, _c.label, _c.number, _c.used_at)
+    .where(_IS_OWN, _c.lookup.in_(bindparam("lookups", expanding=True)))
+    .order_by(_c.label, _c.number)
 )
-_COUNTS = select(func.count(), func.count(case((_it.server == bindparam("of_server"), 1)))).where(
-    _IS_OWN, _it.lookup.is_not(None)
+_COUNTS = select(func.count(), func.count(case((_c.server == bindparam("of_server"), 1)))).where(
+    _IS_OWN, _c.lookup.is_not(None)
 )
 _INSERT = insert(privacy_tokens)
 _USE = update(privacy_tokens).where(*_IS_ONE).values(used_at=bindparam("now"))
-_CHANGES = select(*_COLUMNS).where(_IS_OWN, _it.change > bindparam("since")).order_by(_it.change)
-_ALL = select(*_COLUMNS).where(_IS_OWN, _it.value.is_not(None)).order_by(_it.change)
+_CHANGES = select(*_COLUMNS).where(_IS_OWN, _c.change > bindparam("since")).order_by(_c.change)
+_ALL = select(*_COLUMNS).where(_IS_OWN, _c.value.is_not(None)).order_by(_c.change)
 _NAMED = select(*_COLUMNS).where(*_IS_NAMED)
-_VALID = select(_it.label, _it.number).where(*_IS_NAMED, _it.value.is_not(None)).order_by(_it.label, _it.number)
-_EXPIRED = (
-    select(_it.label, _it.number)
-    .where(_IS_OWN, _it.value.is_not(None), _it.used_at < bindparam("before"))
-    .order_by(_it.label, _it.number)
-)
+_VALID = select(_c.label, _c.number).where(_c.value.is_not(None)).order_by(_c.label, _c.number)
+_VALID_OF_NAMES = _VALID.where(*_IS_NAMED)
+_EXPIRED = _VALID.where(_IS_OWN, _c.used_at < bindparam("before"))
 _FORGET = update(privacy_tokens).where(*_IS_ONE).values(lookup=None, value=None, change=bindparam("new_change"))
 _other = privacy_tokens.alias().c
 _TO_DELETE = (
-    select(_it.principal.label("of_principal"), _it.label.label("of_label"), _it.number.label("of_number"))
+    select(_c.principal.label("of_principal"), _c.label.label("of_label"), _c.number.label("of_number"))
     .where(
-        _it.value.is_(None),
-        _it.change
-        <= select(func.max(_other.change)).where(_other.principal == _it.principal).scalar_subquery()
+        _c.value.is_(None),
+        _c.change
+        <= select(func.max(_other.change)).where(_other.principal == _c.principal).scalar_subquery()
         - bindparam("kept"),
-        _it.number
+        _c.number
         < select(func.max(_other.number))
-        .where(_other.principal == _it.principal, _other.label == _it.label)
+        .where(_other.principal == _c.principal, _other.label == _c.label)
         .scalar_subquery(),
     )
     .limit(bindparam("most"))
 )
-_DELETE = delete(privacy_tokens).where(*_IS_ONE, _it.value.is_(None))
+_DELETE = delete(privacy_tokens).where(*_IS_ONE, _c.value.is_(None))
 
 
 class TokenStore:
@@ -197,7 +194,7 @@ class TokenStore:
         """Make these tokens stand for nothing, in every product; returns how many did until now."""
 
         def forget(connection: Connection) -> int:
-            return _forget(connection, principal, _named(connection, _VALID, principal, tokens))
+            return _forget(connection, principal, _named(connection, _VALID_OF_NAMES, principal, tokens))
 
         return await self._thread.run(forget, is_durable=True)
 
@@ -258,10 +255,14 @@ def _found(connection: Connection, principal: PrincipalId, lookups: Sequence[byt
 def _named(
     connection: Connection, statement: Select[Any], principal: PrincipalId, tokens: Iterable[str]
 ) -> list[Row[Any]]:
-    names = [(found[1], int(found[2])) for token in tokens if (found := TOKEN.fullmatch(token))]
+    numbers: dict[str, list[int]] = {}
+    for found in filter(None, map(TOKEN.fullmatch, tokens)):
+        numbers.setdefault(found[1], []).append(int(found[2]))
     rows: list[Row[Any]] = []
-    for batch in _batches(names):
-        rows += connection.execute(statement, {"of_principal": principal, "names": batch})
+    for label, its in numbers.items():
+        which = {"of_principal": principal, "of_label": label}
+        for batch in _batches(its):
+            rows += connection.execute(statement, {**which, "numbers": batch})
     return rows
 
 

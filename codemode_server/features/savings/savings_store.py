@@ -25,49 +25,39 @@ _FIELDS = ("at", "tool", "execution_id", "sent", "returned", "own_definitions", 
 _OF_SERVER = {it: 0 for it in _FIELDS if it not in ("at", "tool", "execution_id")}
 """The tokens in the row of a server that belong to the whole exchange."""
 
+_c = exchanges.c
+_CALLS = tuple(func.sum(_c[it.name]) for it in fields(ServerTokens))
 _SUMS = (  # in the order of the fields of `TokenUsage`
     func.count(),
-    func.count(exchanges.c.execution_id.distinct()),
-    func.sum(exchanges.c.calls),
-    func.sum(exchanges.c.turns),
-    func.sum(exchanges.c.sent),
-    func.sum(exchanges.c.returned),
-    func.sum(exchanges.c.own_definitions),
-    func.sum(exchanges.c.arguments),
-    func.sum(exchanges.c.results),
-    func.sum(exchanges.c.all_definitions * exchanges.c.turns),
+    func.count(_c.execution_id.distinct()),
+    *(func.sum(_c[it]) for it in ("calls", "turns", "sent", "returned", "own_definitions")),
+    *(func.sum(_c[it]) for it in ("arguments", "results")),
+    func.sum(_c.all_definitions * _c.turns),
 )
-_IS_OWN = exchanges.c.principal == bindparam("of_principal")
-_IS_EXCHANGE = exchanges.c.server.is_(None)
-_IS_IN_TIME = exchanges.c.at >= bindparam("since"), exchanges.c.at < bindparam("until")
-_TOTAL = select(func.min(exchanges.c.at), *_SUMS).where(_IS_OWN, _IS_EXCHANGE, *_IS_IN_TIME)
-_NEWEST = select(func.max(exchanges.c.at)).where(_IS_OWN, _IS_EXCHANGE, *_IS_IN_TIME)
+_IS_OWN = _c.principal == bindparam("of_principal")
+_IS_EXCHANGE = _c.server.is_(None)
+_IS_IN_TIME = _c.at >= bindparam("since"), _c.at < bindparam("until")
+_TOTAL = select(func.min(_c.at), *_SUMS).where(_IS_OWN, _IS_EXCHANGE, *_IS_IN_TIME)
+_NEWEST = select(func.max(_c.at)).where(_IS_OWN, _IS_EXCHANGE, *_IS_IN_TIME)
 _BY_EXECUTION = (
-    select(exchanges.c.execution_id, func.min(exchanges.c.at), *_SUMS)
-    .where(_IS_OWN, _IS_EXCHANGE, *_IS_IN_TIME, exchanges.c.execution_id.is_not(None))
-    .group_by(exchanges.c.execution_id)
-    .order_by(func.max(exchanges.c.at).desc())
+    select(_c.execution_id, func.min(_c.at), *_SUMS)
+    .where(_IS_OWN, _IS_EXCHANGE, *_IS_IN_TIME, _c.execution_id.is_not(None))
+    .group_by(_c.execution_id)
+    .order_by(func.max(_c.at).desc())
     .limit(bindparam("most"))
 )
 _BY_SERVER = (
-    select(
-        exchanges.c.server,
-        func.sum(exchanges.c.calls),
-        func.sum(exchanges.c.arguments),
-        func.sum(exchanges.c.results),
-    )
+    select(_c.server, *_CALLS)
     .where(_IS_OWN, ~_IS_EXCHANGE, *_IS_IN_TIME)
-    .group_by(exchanges.c.server)
-    .order_by(func.sum(exchanges.c.arguments + exchanges.c.results).desc(), exchanges.c.server)
+    .group_by(_c.server)
+    .order_by(func.sum(_c.arguments + _c.results).desc(), _c.server)
     .limit(bindparam("most"))
 )
-_OF_EXECUTION = select(*_SUMS).where(_IS_OWN, _IS_EXCHANGE, exchanges.c.execution_id == bindparam("of_execution"))
-_OLDEST = (
-    select(exchanges.c.number, exchanges.c.at).order_by(exchanges.c.number).limit(bindparam("most")).subquery("oldest")
-)
-_HIGHEST = select(func.max(exchanges.c.number)).scalar_subquery()
+_OF_EXECUTION = select(*_SUMS).where(_IS_OWN, _IS_EXCHANGE, _c.execution_id == bindparam("of_execution"))
+_OLDEST = select(_c.number, _c.at).order_by(_c.number).limit(bindparam("most")).subquery("oldest")
+_HIGHEST = select(func.max(_c.number)).scalar_subquery()
 _DELETE_OLD = delete(exchanges).where(
-    exchanges.c.number.in_(
+    _c.number.in_(
         # Numbers are in the order of time, so that no more is read than is deleted.
         select(_OLDEST.c.number).where(
             or_(_OLDEST.c.at < bindparam("before"), _OLDEST.c.number <= _HIGHEST - bindparam("most_rows"))

@@ -11,10 +11,9 @@ allows, which stays for `state.record_days`.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, cast
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 from sqlalchemy import Connection, Integer, Select, bindparam, func, insert, select, update
@@ -22,12 +21,10 @@ from sqlalchemy import Connection, Integer, Select, bindparam, func, insert, sel
 from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.domain.calls import (
     Allow,
-    CallKey,
     CallOutcome,
     CallStatus,
     Decision,
     ToolCall,
-    arguments_digest,
 )
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, Repeat
@@ -35,40 +32,32 @@ from codemode_server.domain.flows import holder_in
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.storage.audit import Audit, size_of
-from codemode_server.storage.database import AnyRow
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_values import JournalCipher, detail_of, to_decision, to_record
+from codemode_server.storage.journal_values import (
+    CALL_COLUMNS,
+    CALL_VALUES,
+    JournalCipher,
+    JournalValues,
+    json_of,
+    short,
+)
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.tables import calls, executions
 from codemode_server.storage.upserts import upsert
-from codemode_server.support.json_values import json_bytes
 from codemode_server.support.off_loop import is_large, run_large
 from codemode_server.support.private_cipher import ValueUnreadable
 
-_MAX_NAME_CHARACTERS = 1_000
 _ROW_BYTES = 300
 """About the size of the fixed-size fields and index entries of a row."""
-_OMITTED = b"\x00"
-"""Stored in place of a value that would exceed the limit for one execution."""
-_REMOVED = "the journal has deleted its arguments and result (state.journal_hours, state.journal_mb)"
-_Received = tuple[Literal["json", "blocks"], JsonValue]
 
 _OWN = (executions.c.principal == bindparam("of_principal"), executions.c.execution_id == bindparam("of_execution"))
 _ONE_CALL = (calls.c.execution_id == bindparam("of_execution"), calls.c.seq == bindparam("of_seq"))
-_CALL = (
-    *(calls.c.seq, calls.c.server, calls.c.tool, calls.c.occurrence, calls.c.decision, calls.c.reason, calls.c.status),
-    *(calls.c.started_at, calls.c.ended_at, calls.c.milliseconds, calls.c.result_bytes, calls.c.recorded_error),
-)
-_VALUES = calls.c.arguments, calls.c.detail, calls.c.result, calls.c.error
-
 _BEGIN_EXECUTION = insert(executions)
-_APPLIED_BY = select(executions.c.execution_id).where(
-    executions.c.principal == bindparam("of_principal"), executions.c.applies == bindparam("of_execution")
-)
 _SELECT_EXECUTION = select(executions).where(*_OWN)
 _SELECT_APPLYING = select(executions).where(
     executions.c.principal == bindparam("of_principal"), executions.c.applies == bindparam("of_execution")
 )
+_APPLIED_BY = _SELECT_APPLYING.with_only_columns(executions.c.execution_id)
 _REOPEN = update(executions).where(
     *_OWN,
     executions.c.session_id == bindparam("of_session"),
@@ -87,7 +76,7 @@ _SEED = select(executions.c.seed).where(*_OWN, executions.c.seed.is_not(None))
 _END_CALL = update(calls).where(*_ONE_CALL, calls.c.status == CallStatus.STARTED)
 _IS_OWN = select(executions.c.execution_id).where(*_OWN).exists()
 _SELECT_CALLS: dict[bool, Select[*tuple[Any, ...]]] = {
-    with_values: select(*_CALL, *(_VALUES if with_values else ()))
+    with_values: select(*CALL_COLUMNS, *(CALL_VALUES if with_values else ()))
     .where(
         calls.c.execution_id == bindparam("of_execution"),
         calls.c.seq > bindparam("after"),
@@ -117,7 +106,7 @@ class Journal:
     ) -> None:
         """`audit` gets the ends of executions. `execution_bytes`: limit for the values of one execution; 0 for none.
         `on_written` is called with the approximate size of each execution that has ended."""
-        self._thread, self._cipher, self._audit = thread, cipher, audit
+        self._thread, self._values, self._audit = thread, JournalValues(cipher), audit
         self._ownership = ownership
         self.execution_bytes = execution_bytes
         self._on_written = on_written
@@ -164,9 +153,9 @@ class Journal:
                 "holder": holder_in(record.session) if record.level else None,
                 "recorded_code": recorded_code,
                 "recorded_description": recorded_description,
-                "code": self._encrypted(record.code, f"{execution_id}/code"),
-                "description": self._encrypted(record.description, f"{execution_id}/description"),
-                "seed": self._encrypted(repeat and [repeat.seed.hex()], f"{execution_id}/seed"),
+                "code": self._values.encrypted(record.code, f"{execution_id}/code"),
+                "description": self._values.encrypted(record.description, f"{execution_id}/description"),
+                "seed": self._values.encrypted(repeat and [repeat.seed.hex()], f"{execution_id}/seed"),
             }
             connection.execute(_BEGIN_EXECUTION, row)
             return None
@@ -267,8 +256,8 @@ class Journal:
         row = {
             "execution_id": call.execution_id,
             "seq": call.seq,
-            "server": _short(call.server),
-            "tool": _short(call.tool),
+            "server": short(call.server),
+            "tool": short(call.tool),
             "occurrence": call.key.occurrence,
             "started_at": started_at,
             "status": CallStatus.STARTED,
@@ -280,7 +269,7 @@ class Journal:
             self._raise_unwritten(call.execution_id)
             if self._ownership is not None:
                 self._ownership.confirm(connection, call.execution_id)
-            values = {"arguments": arguments(), **self._decision_values(decision, place)}
+            values = {"arguments": arguments(), **self._values.decision(decision, place)}
             # A transaction that changes nothing would not be written to disk, so one that is begun again has its time.
             connection.execute(upsert(connection, calls, "started_at"), row | values)
 
@@ -316,9 +305,9 @@ class Journal:
         self._note_recorded(execution_id, recorded_result, recorded_error)
 
         def end(connection: Connection) -> None:
-            values = {"result": result(), "error": self._encrypted(outcome.error, f"{place}/error")}
+            values = {"result": result(), "error": self._values.encrypted(outcome.error, f"{place}/error")}
             if decision is not None:
-                values |= self._decision_values(decision, place)
+                values |= self._values.decision(decision, place)
             connection.execute(_END_CALL, of | new | values)
 
         def keep_error(error: Exception) -> None:
@@ -340,7 +329,7 @@ class Journal:
     ) -> ExecutionRecord | None:
         of = {"of_principal": principal.principal_id, "of_execution": execution_id}
         row = await self._thread.run(lambda connection: connection.execute(statement, of).one_or_none())
-        return None if row is None else await run_large(to_record, row, self._text)
+        return None if row is None else await run_large(self._values.execution, row)
 
     async def calls(
         self,
@@ -357,14 +346,14 @@ class Journal:
         of |= {"after": after, "most": limit}
         statement = _SELECT_CALLS[with_values]
         rows = await self._thread.run(lambda connection: connection.execute(statement, of).all())
-        return await run_large(self._call_records, execution_id, rows)
+        return await run_large(self._values.calls, execution_id, rows)
 
     async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
         """The seed with which a program of this principal began; None if it can't run again or that can't be read."""
         of = {"of_principal": principal.principal_id, "of_execution": execution_id}
         sealed = await self._thread.run(lambda connection: connection.execute(_SEED, of).scalar())
         try:
-            seed, *_ = self._decrypted(sealed, f"{execution_id}/seed") or ("",)
+            seed, *_ = self._values.decrypted(sealed, f"{execution_id}/seed") or ("",)
         except ValueUnreadable:
             return None
         return Repeat(bytes.fromhex(seed)) if seed else None
@@ -397,9 +386,9 @@ class Journal:
         """A function that returns the encrypted value. A small value is encrypted in the journal's thread, a large one
         before, so that other calls do not wait for it; that is shielded, since the outcome has to be recorded."""
         if not is_large(value):
-            return lambda: self._bounded(execution_id, _json(value), place)
+            return lambda: self._bounded(execution_id, json_of(value), place)
         with anyio.CancelScope(shield=True):
-            data = await run_large(lambda: self._bounded(execution_id, _json(value), place))
+            data = await run_large(lambda: self._bounded(execution_id, json_of(value), place))
         return lambda: data
 
     def _bounded(self, execution_id: ExecutionId, data: bytes, place: str) -> bytes:
@@ -408,67 +397,4 @@ class Journal:
             data = b""
         if execution_id in self._bytes:  # otherwise the execution has ended already
             self._bytes[execution_id] = size + len(data)
-        return self._cipher.encrypt(data, place) if data else _OMITTED
-
-    def _encrypted(self, value: JsonValue, place: str) -> bytes | None:
-        return None if value is None else self._cipher.encrypt(_json(value), place)
-
-    def _decision_values(self, decision: Decision, place: str) -> dict[str, Any]:
-        detail = detail_of(decision)
-        sealed = None if detail is None else self._encrypted(detail, f"{place}/detail")
-        return {"decision": decision.kind, "reason": _short(decision.reason), "detail": sealed}
-
-    def _decrypted(self, data: bytes | None, place: str) -> Any:
-        if data is None:
-            return None
-        if data == _OMITTED:
-            raise ValueUnreadable("it was more than the journal holds of one execution; state.journal_mb is the bound")
-        return json.loads(self._cipher.decrypt(data, place))
-
-    def _call_records(self, execution_id: ExecutionId, rows: Sequence[AnyRow]) -> list[CallRecord]:
-        return [self._call_record(execution_id, row) for row in rows]
-
-    def _call_record(self, execution_id: ExecutionId, row: AnyRow) -> CallRecord:
-        place, unreadable = f"{execution_id}/{row.seq}", None
-        has_values = len(row) > len(_CALL)
-        sealed_arguments, sealed_detail, sealed_result, sealed_error = row[len(_CALL) :] or (None,) * len(_VALUES)
-        arguments: dict[str, Any] = {}
-        received: JsonValue = None
-        known: JsonValue = None
-        try:
-            arguments = self._decrypted(sealed_arguments, f"{place}/arguments") or {}
-            known = self._decrypted(sealed_detail, f"{place}/detail")
-        except ValueUnreadable as problem:
-            unreadable = f"arguments and result can't be read: {problem}"
-        if has_values and sealed_arguments is None:
-            unreadable = _REMOVED
-        try:
-            received = self._decrypted(sealed_result, f"{place}/result")
-        except ValueUnreadable as problem:
-            unreadable = unreadable or f"the result can't be read: {problem}"
-        outcome = None
-        if row.status != CallStatus.STARTED:
-            message = self._text(sealed_error, f"{place}/error") if sealed_error else row.recorded_error
-            encoding, result = cast("_Received", tuple(received) if received else ("json", None))
-            outcome = CallOutcome(
-                CallStatus(row.status), row.milliseconds, row.result_bytes or 0, result, message, encoding=encoding
-            )
-        key = CallKey(row.server, row.tool, arguments_digest(arguments), row.occurrence)
-        call = ToolCall(execution_id, row.seq, row.server, row.tool, arguments, key)
-        decision = to_decision(row.decision, row.reason, known)
-        return CallRecord(call, decision, row.started_at, outcome, unreadable, row.ended_at)
-
-    def _text(self, data: bytes | None, place: str) -> str | None:
-        try:
-            text: str | None = self._decrypted(data, place)
-        except ValueUnreadable as problem:
-            return f"({problem})"
-        return text
-
-
-def _json(value: JsonValue) -> bytes:
-    return json_bytes(value, "surrogatepass")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MAX_NAME_CHARACTERS else f"{text[: _MAX_NAME_CHARACTERS - 1]}…"
+        return self._values.encrypted_json(data, place)

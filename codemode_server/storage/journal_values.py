@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Literal, cast
 
-from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Capture, Decision, Deny, Recorded
+from codemode_server.domain.calls import (
+    Allow,
+    Ask,
+    CallKey,
+    CallOutcome,
+    CallStatus,
+    Capture,
+    Decision,
+    Deny,
+    Recorded,
+    ToolCall,
+    arguments_digest,
+)
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.storage.database import AnyRow
-from codemode_server.support.private_cipher import PrivateCipher
+from codemode_server.storage.tables import calls
+from codemode_server.support.json_values import json_bytes
+from codemode_server.support.private_cipher import PrivateCipher, ValueUnreadable
 
 KEY_NAME = "journal.key"
+_MAX_NAME_CHARACTERS = 1_000
+_OMITTED = b"\x00"
+"""Stored in place of a value that would exceed the limit for one execution."""
+_REMOVED = "the journal has deleted its arguments and result (state.journal_hours, state.journal_mb)"
+_Received = tuple[Literal["json", "blocks"], JsonValue]
 
 
 class JournalCipher(PrivateCipher):
@@ -26,26 +47,109 @@ class JournalCipher(PrivateCipher):
         super().__init__(folder / KEY_NAME, "the journal's key", lost, JournalUnavailable, secret)
 
 
-def to_record(row: AnyRow, decrypted: Callable[[bytes | None, str], str | None]) -> ExecutionRecord:
-    """The record of a row. `decrypted` gives the text of an encrypted column and place."""
-    name = ExecutionId(row.execution_id)
-    return ExecutionRecord(
-        name,
-        Principal(PrincipalId(row.principal)),
-        Session(row.session_id, row.is_ephemeral),
-        IsolationLevel(row.level) if row.level else None,
-        ExecutionStatus(row.status),
-        row.started_at,
-        decrypted(row.code, f"{name}/code"),
-        row.ended_at,
-        row.error,
-        row.calls,
-        row.milliseconds,
-        row.is_dry_run,
-        ExecutionId(row.applies) if row.applies else None,
-        decrypted(row.description, f"{name}/description"),
-        row.recorded_code,
-    )
+CALL_COLUMNS = (
+    *(calls.c.seq, calls.c.server, calls.c.tool, calls.c.occurrence, calls.c.decision, calls.c.reason, calls.c.status),
+    *(calls.c.started_at, calls.c.ended_at, calls.c.milliseconds, calls.c.result_bytes, calls.c.recorded_error),
+)
+CALL_VALUES = calls.c.arguments, calls.c.detail, calls.c.result, calls.c.error
+"""The encrypted columns of a call."""
+
+
+class JournalValues:
+    """Makes encrypted columns of values, and records of rows. Works in any thread. Raises as the cipher does."""
+
+    def __init__(self, cipher: JournalCipher) -> None:
+        self._cipher = cipher
+
+    def encrypted(self, value: JsonValue, place: str) -> bytes | None:
+        return None if value is None else self._cipher.encrypt(json_of(value), place)
+
+    def encrypted_json(self, data: bytes, place: str) -> bytes:
+        """As `encrypted`, of a value as JSON; without any, what stands for a value that was too much."""
+        return self._cipher.encrypt(data, place) if data else _OMITTED
+
+    def decision(self, decision: Decision, place: str) -> dict[str, Any]:
+        """The columns of a decision."""
+        detail = self.encrypted(detail_of(decision), f"{place}/detail")
+        return {"decision": decision.kind, "reason": short(decision.reason), "detail": detail}
+
+    def decrypted(self, data: bytes | None, place: str) -> Any:
+        """Raises `ValueUnreadable`."""
+        if data is None:
+            return None
+        if data == _OMITTED:
+            raise ValueUnreadable("it was more than the journal holds of one execution; state.journal_mb is the bound")
+        return json.loads(self._cipher.decrypt(data, place))
+
+    def execution(self, row: AnyRow) -> ExecutionRecord:
+        name = ExecutionId(row.execution_id)
+        return ExecutionRecord(
+            name,
+            Principal(PrincipalId(row.principal)),
+            Session(row.session_id, row.is_ephemeral),
+            IsolationLevel(row.level) if row.level else None,
+            ExecutionStatus(row.status),
+            row.started_at,
+            self._text(row.code, f"{name}/code"),
+            row.ended_at,
+            row.error,
+            row.calls,
+            row.milliseconds,
+            row.is_dry_run,
+            ExecutionId(row.applies) if row.applies else None,
+            self._text(row.description, f"{name}/description"),
+            row.recorded_code,
+        )
+
+    def calls(self, execution_id: ExecutionId, rows: Sequence[AnyRow]) -> list[CallRecord]:
+        return [self._call(execution_id, row) for row in rows]
+
+    def _call(self, execution_id: ExecutionId, row: AnyRow) -> CallRecord:
+        place, unreadable = f"{execution_id}/{row.seq}", None
+        has_values = len(row) > len(CALL_COLUMNS)
+        sealed_arguments, sealed_detail, sealed_result, sealed_error = row[len(CALL_COLUMNS) :] or (None,) * len(
+            CALL_VALUES
+        )
+        arguments: dict[str, Any] = {}
+        received: JsonValue = None
+        known: JsonValue = None
+        try:
+            arguments = self.decrypted(sealed_arguments, f"{place}/arguments") or {}
+            known = self.decrypted(sealed_detail, f"{place}/detail")
+        except ValueUnreadable as problem:
+            unreadable = f"arguments and result can't be read: {problem}"
+        if has_values and sealed_arguments is None:
+            unreadable = _REMOVED
+        try:
+            received = self.decrypted(sealed_result, f"{place}/result")
+        except ValueUnreadable as problem:
+            unreadable = unreadable or f"the result can't be read: {problem}"
+        outcome = None
+        if row.status != CallStatus.STARTED:
+            message = self._text(sealed_error, f"{place}/error") if sealed_error else row.recorded_error
+            encoding, result = cast("_Received", tuple(received) if received else ("json", None))
+            outcome = CallOutcome(
+                CallStatus(row.status), row.milliseconds, row.result_bytes or 0, result, message, encoding=encoding
+            )
+        key = CallKey(row.server, row.tool, arguments_digest(arguments), row.occurrence)
+        call = ToolCall(execution_id, row.seq, row.server, row.tool, arguments, key)
+        decision = to_decision(row.decision, row.reason, known)
+        return CallRecord(call, decision, row.started_at, outcome, unreadable, row.ended_at)
+
+    def _text(self, data: bytes | None, place: str) -> str | None:
+        try:
+            text: str | None = self.decrypted(data, place)
+        except ValueUnreadable as problem:
+            return f"({problem})"
+        return text
+
+
+def json_of(value: JsonValue) -> bytes:
+    return json_bytes(value, "surrogatepass")
+
+
+def short(text: str) -> str:
+    return text if len(text) <= _MAX_NAME_CHARACTERS else f"{text[: _MAX_NAME_CHARACTERS - 1]}…"
 
 
 def detail_of(decision: Decision) -> JsonValue:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,12 +150,8 @@ class Database:
 
         return await to_thread.run_sync(read)
 
-    async def rows(self, statement: Executable | str, values: Any = ()) -> list[Row[Any]]:
-        return await self.read(lambda connection: executed(connection, statement, values))
-
-    def write(self, statement: str, values: tuple[object, ...]) -> int:
-        with self.begin() as connection:
-            return connection.exec_driver_sql(statement, values).rowcount
+    async def rows(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Sequence[AnyRow]:
+        return await self.read(lambda connection: connection.execute(statement, values).all())
 
     def prepare_upkeep(self, is_ending: Callable[[], bool]) -> None:
         """Before rows are deleted on the one connection of this pool: a statement ends once `is_ending`."""
@@ -194,14 +190,3 @@ def _driver(place: DatabasePlace) -> Driver:
     from codemode_server.storage.postgres import PostgresServer
 
     return PostgresServer(place)
-
-
-def executed(connection: Connection, statement: Executable | str, values: Any = ()) -> list[Row[Any]]:
-    if isinstance(statement, str):
-        return [*connection.exec_driver_sql(statement, values)]
-    return [*connection.execute(statement, values or None)]
-
-
-def placeholders(count: int) -> str:
-    """The text of so many parameters in an SQL statement: `?, ?, ?`."""
-    return ", ".join("?" * count)

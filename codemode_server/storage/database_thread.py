@@ -10,17 +10,17 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from sqlalchemy import Connection, Executable, Row
+from sqlalchemy import Connection, Executable
 
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
-from codemode_server.storage.database import Database, DatabasePlace, DatabaseUnreachable, executed
+from codemode_server.storage.database import AnyRow, Database, DatabasePlace, DatabaseUnreachable
 
 if TYPE_CHECKING:
     import asyncio  # not at run time before the first answer to the host
@@ -76,8 +76,8 @@ class DatabaseThread:
             raise JournalUnavailable(_ENDING)
         return future
 
-    async def rows(self, statement: Executable | str, values: Any = ()) -> list[Row[Any]]:
-        return await self.run(lambda connection: executed(connection, statement, values))
+    async def rows(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Sequence[AnyRow]:
+        return await self.run(lambda connection: connection.execute(statement, values).all())
 
     def post(
         self,

@@ -133,7 +133,8 @@ class PostgresServer:
         state: str = getattr(error, "sqlstate", None) or ""
         # Not its details, which have values of rows.
         message = getattr(getattr(error, "diag", None), "message_primary", None)
-        text = " ".join((message or str(error)).split())
+        # That of a connection names the server first: `connection to server at … failed: Connection refused`.
+        text = " ".join((message or str(error).partition("\n")[0].rpartition(" failed: ")[2]).split())
         if self._password:
             text = text.replace(self._password, "***")
         if state in _UNDONE:

@@ -93,9 +93,10 @@ class TestOpening:
         with closing(socket.socket()) as closed:
             closed.bind(("127.0.0.1", 0))
             line = problem(PostgresAddress(f"postgresql://ann@127.0.0.1:{closed.getsockname()[1]}/work", PASSWORD))
-        assert line.startswith("the record 'work' on 127.0.0.1 (PostgreSQL) can't be used: ")
-        assert line.endswith("Start its server, or correct state.database.")
-        assert PASSWORD not in line
+        assert line == (
+            "the record 'work' on 127.0.0.1 (PostgreSQL) can't be used: Connection refused. "
+            "Start its server, or correct state.database."
+        )
 
     @pytest.mark.parametrize("version", [VERSION - 1, VERSION + 1])
     def test_tables_of_another_version_are_refused_and_stay(
@@ -122,6 +123,14 @@ class TestOpening:
         Database(address).close()
         postgres.execute("DROP TABLE calls", name_of(address))
         assert "there is no table 'calls'. Restore it from a backup" in problem(address)
+
+
+def test_without_the_extra_the_command_for_it_is_named(
+    address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codemode_server.storage.postgres.find_spec", lambda _name: None)
+    assert "psycopg is not installed. Install it with: " in problem(address)
+    assert "[postgres]" in problem(address)
 
 
 class TestAServerThatEnds:

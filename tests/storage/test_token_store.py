@@ -10,7 +10,8 @@ from typing import TypeVar
 
 import anyio
 import pytest
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, Engine, select, update
+from sqlalchemy.event import listen, remove
 
 from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
@@ -82,6 +83,27 @@ async def test_a_server_gets_half_of_what_the_others_leave_and_forgetting_makes_
     assert await store.tokens_for(BOB, numbered(0, 2), "crm") == ["<EMAIL_1>", "<EMAIL_2>"], "others have their own"
     await store.forget(ALICE, ["<EMAIL_1>", "<EMAIL_2>"])
     assert await store.tokens_for(ALICE, [ANN], "crm") == ["<EMAIL_4>"]
+
+
+async def test_many_values_take_as_many_statements_as_one(opened: Open) -> None:
+    """A result with a thousand addresses must not wait for a server of the database a thousand times."""
+    store, texts = opened(), list[str]()
+
+    def note(connection: object, cursor: object, text: str, *_: object) -> None:
+        if not text.startswith(("BEGIN", "PRAGMA", "SET")):
+            texts.append(text)
+
+    await store.tokens_for(ALICE, [CLEO], "crm")
+    listen(Engine, "before_cursor_execute", note)
+    try:
+        for start, stop, count in ((0, 1, 5), (1, 101, 5), (0, 101, 1)):
+            texts.clear()
+            tokens = await store.tokens_for(ALICE, numbered(start, stop), "crm")
+            assert len(texts) == count, texts
+        await store.find(ALICE, tokens)
+        assert len(texts) == 2
+    finally:
+        remove(Engine, "before_cursor_execute", note)
 
 
 async def test_rows_of_forgotten_tokens_are_deleted_and_no_number_is_given_again(

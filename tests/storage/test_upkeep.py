@@ -19,12 +19,14 @@ from pathlib import Path
 
 import anyio
 import pytest
+from sqlalchemy import insert
 
 from codemode_server.domain.executions import INTERRUPTED
 from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.database import Database
 from codemode_server.storage.ownership import LockedFolders
 from codemode_server.storage.sqlite import FILE_NAME
+from codemode_server.storage.tables import cache
 from tests.database import change, rows
 from tests.storage.journal_rows import add_call, begin_execution, end_execution
 
@@ -214,7 +216,8 @@ class TestBySize:
 def test_the_log_of_changes_is_cut_back_after_a_large_one(tmp_path: Path) -> None:
     with closing(Database(tmp_path)) as database:
         log = tmp_path / f"{FILE_NAME}-wal"
-        database.write("INSERT INTO cache VALUES ('m', 'k', ?, 0)", (bytes(20 * 2**20),))
+        large = {"kind": "m", "key": "k", "value": bytes(20 * 2**20), "used_at": 0.0}
+        database.transact(lambda connection: connection.execute(insert(cache), large))
         assert log.stat().st_size > 20 * 2**20, "control"
         for name in "ab":
             begin_execution(database, name)

@@ -37,7 +37,9 @@ _IS_HELD = _IS_OWN, _c.holder == bindparam("of_holder")
 _OF_SESSION = select(session_sources).where(*_IS_HELD).order_by(_c.at)
 _FORGET = delete(session_sources).where(*_IS_HELD)
 _REMOVE = delete(session_sources).where(*_IS_HELD, _c.server == bindparam("of_server"), _c.tool == bindparam("of_tool"))
-_PROGRAMS = select(executions).where(executions.c.holder.is_not(None))
+_PROGRAMS = select(*(executions.c[it] for it in ("execution_id", "principal", "holder", "owner", "started_at"))).where(
+    executions.c.holder.is_not(None)
+)
 # One list of names, since SQLite searches no index for the parts of an `OR`.
 _HOLDERS = union_all(
     *(select(literal(name)) for name in SHARED),

@@ -146,7 +146,7 @@ class Channel:
         watch = quota.watch(tasks, self, holder) if quota is not None else None
         with self._timer:
             try:
-                await self._send(self._signal + await self._first_frame(), self._last_answer)
+                await self._send(self._signal + self._first_frame(), self._last_answer)
                 if not self._signal:
                     self._begin()
                 await self._read_frames(tasks)
@@ -170,7 +170,7 @@ class Channel:
         self.is_clean = self._done is not None and not self._is_sending
         tasks.cancel_scope.cancel()
 
-    async def _first_frame(self) -> bytes:
+    def _first_frame(self) -> bytes:
         return frames.run_frame(self._program)
 
     def _begin(self) -> None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from codemode_server.domain.executions import IsolationLevel
-from codemode_server.support.setting_types import LOOPBACK_HOSTS, Holds, Number, ProblemWithin, Seconds, Section
+from codemode_server.support.setting_types import Holds, Number, ProblemWithin, Seconds, Section
 
 if TYPE_CHECKING:
     from codemode_server.config.settings import LimitSettings
@@ -27,22 +27,6 @@ DEFAULT_IMAGE = (
     "docker.io/library/python:3.14-slim@sha256:b877e50bd90de10af8d82c57a022fc2e0dc731c5320d762a27986facfc3355c1"
 )
 """The official image, pinned by digest, since tags can change."""
-MIN_TOKEN_CHARACTERS = 16
-"""Of a node's token; a shorter one could be guessed."""
-
-
-def address_of(node: str) -> tuple[str, int]:
-    """Host and port of `host:port` or `[IPv6]:port`. Raises `ValueError`."""
-    host, _, port = node.rpartition(":")
-    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not host or any(it.isspace() or it in "/@" for it in host) or not (port.isascii() and port.isdigit()):
-        raise ValueError("must be host:port")
-    return host, int(port)
-
-
-def _checked_node(node: str) -> str:
-    address_of(node)
-    return node
 
 
 class SandboxSettings(Section):
@@ -73,7 +57,7 @@ class SandboxSettings(Section):
     age_seconds: Seconds = 7_200.0
     """A microVM older than this runs no further program and is replaced."""
 
-    nodes: tuple[Annotated[str, AfterValidator(_checked_node)], ...] = Field(default=(), max_length=100)
+    nodes: tuple[Annotated[str, Field(pattern=r"^[^\s/@]+:\d{1,5}$")], ...] = Field(default=(), max_length=100)
     """Machines that run `codemode-server node`, as `host:port`; a name may have several addresses. They are spoken to
     over TLS, except those on this machine while there is no `node_ca`."""
     node_token: Annotated[str | None, Holds.SECRET] = Field(default=None, repr=False, max_length=1_000)
@@ -237,33 +221,23 @@ def demand(settings: SandboxSettings) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """What `codemode-server node` offers, and to whom. Raises `ValueError` if others could read or guess the token."""
+    """What `codemode-server node` offers, and to whom."""
 
     host: str
     port: int
     """0: any that is free."""
     token: str = field(repr=False)
     certificate: Path | None
-    """PEM file; None on loopback only."""
-    key: Path | None
-    """PEM file; None if it is in that of the certificate."""
+    """PEM file with its key; None on loopback only."""
     workspaces: Path | None
     """The shared folder with a folder for each principal."""
     backend: Literal["auto", "microsandbox", "wasm"]
     programs: int
     """How many run at once."""
-    warm: int
-
-    def __post_init__(self) -> None:
-        if self.certificate is None and self.host not in LOOPBACK_HOSTS:
-            raise ValueError(f"on {self.host} a node needs TLS: give a certificate")
-        if len(self.token) < MIN_TOKEN_CHARACTERS:
-            raise ValueError(f"the token needs at least {MIN_TOKEN_CHARACTERS} characters")
 
 
 async def serve_node(options: NodeOptions, announce: Announce) -> None:
-    """Offer the sandboxes of this machine to replicas, until cancelled. Raises `SandboxUnavailable` if there are none,
-    `OSError` if the port can't be opened or the certificate can't be used."""
+    """Offer the sandboxes of this machine to others; raises as `backends.remote.node.serve`."""
     from codemode_server.sandbox.backends.remote import node
 
     await node.serve(options, announce)

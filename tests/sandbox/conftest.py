@@ -48,7 +48,7 @@ async def _started(name: str, factory: pytest.TempPathFactory) -> AsyncIterator[
         elif not build.is_current():
             build.build_component()
         if name == "remote":
-            started = await stack.enter_async_context(node("--workspaces", workspace.parent, "--warm", "2"))
+            started = await stack.enter_async_context(node("--workspaces", workspace.parent))
             settings |= {"nodes": [started.address], "node_token": TOKEN}
         (spec,) = (spec for spec in BACKENDS if spec.name == name)
         made = await spec.create(

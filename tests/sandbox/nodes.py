@@ -45,9 +45,9 @@ async def node(*options: str | Path, token: str = TOKEN, host: str = "127.0.0.1"
         assert process.stderr is not None
         said = b""
         with anyio.fail_after(60):
-            while b" programs in " not in said:
+            while b" programs, in " not in said:
                 said += await process.stderr.receive()
-        port = int(said.split(b"node on ")[1].split(b",")[0].rpartition(b":")[2])
+        port = int(said.rpartition(b", port ")[2].partition(b":")[0])
         yield RunningNode(process, port, host)
     finally:
         with suppress(ProcessLookupError):

@@ -1,16 +1,12 @@
 """The remote backend: programs run in the sandboxes of other machines, the nodes.
 
-A node (`codemode-server node`) offers its own sandboxes on a TCP port and holds no secrets: it passes the frames of a
-program on, unread, and the replica answers them with its `Channel`. `link` is one connection, for one program. `node`
-is the end of the node, and `backend` implements the contract in the replica.
+A node (`codemode-server node`) passes the frames of a program on, unread; the replica answers them with its `Channel`.
+`link` is one connection, for one program, `node` its end at the node, and `backend` implements the contract.
 
-    replica → node    the token, as the first message; then a request:
-                      {version, program: null}                  how it is; answered by {…}, see `NodeState`
-                      {version, program: {…}, …}                answered by {ready, …} or {refused, …}
-                      data                                      frames of the host, the program first
-                      {}                                        end the program
-    node → replica    data                                      frames of the guest
-                      {ending, error}                           after the end, what the node knows of it: see `Ended`
+    replica → node    the token; then a `Request`: how is it, or may a program come?
+    node → replica    its `NodeState`; for a program, what follows depends on its `problem`
+    replica → node    data: the frames of the host, the program first; perhaps an empty message: end it
+    node → replica    data: the frames of the guest; then `Ended`
 
-Until the replica has sent the program, nothing has happened, and another node may be tried; never after that.
+Once the replica has sent the program it may have begun, so no other node is tried, unless `Ended` says that it has not.
 """

@@ -1,8 +1,8 @@
-"""The end of a node: it admits replicas by a token, gives each program a sandbox, and passes the frames on, unread.
+"""The end of a node: it admits replicas by the token, gives each program a sandbox, and passes the frames on, unread.
 
-Whoever has no token gets five seconds and the size of one; of those who have not shown it, the oldest makes room for
-the newest. When a replica goes, its program is ended at once. The sandbox enforces memory, processor and the size of
-files as everywhere; time, calls and values are limited by the replica.
+Who has no token gets five seconds and the size of one; of those who have not shown it, the oldest makes room for the
+newest. When a replica goes, its program is ended at once. The sandbox bounds memory, processor time and files as
+everywhere; the replica bounds time, calls and values.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import ssl
 import stat
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import cast
 
 import anyio
@@ -24,54 +22,38 @@ from anyio.streams.tls import TLSStream
 
 from codemode_server import __version__
 from codemode_server.config.settings import LimitSettings
-from codemode_server.domain.errors import CodemodeError, LimitExceeded, SandboxUnavailable
-from codemode_server.domain.executions import IsolationLevel
+from codemode_server.domain.errors import CodemodeError, LimitExceeded, SettingsError
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import checked_name
 from codemode_server.processes.stream_readers import FrameReader, framed
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.backend_selection import choose
-from codemode_server.sandbox.backends.remote.link import BEAT_SECONDS, Link, LinkLost
-from codemode_server.sandbox.backends.remote.messages import (
-    MAX_TOKEN_BYTES,
-    NODE_PATIENCE_S,
+from codemode_server.sandbox.backends.remote.link import (
+    BEAT_SECONDS,
     Ended,
-    EndError,
+    Link,
+    LinkLost,
     NodeState,
-    RemoteProgram,
     Request,
     parsed,
 )
 from codemode_server.sandbox.channel import Channel
-from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError, SandboxBackend
+from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, SandboxBackend
 from codemode_server.sandbox.registry import Announce, NodeOptions, SandboxSettings
+from codemode_server.support.setting_types import LOOPBACK_HOSTS
 
 _log = logging.getLogger(__name__)
 _ADMISSION_SECONDS = 5.0
 _MAX_STRANGERS = 64
-_MAX_CONNECTIONS_PER_PROGRAM = 8
+_MAX_LINKS_PER_PROGRAM = 8
+_MAX_TOKEN_BYTES = 1_000
+_MIN_TOKEN_BYTES = 16
+_PATIENCE_S = 15.0
+"""Longer than a replica's: one that is late only keeps a sandbox busy."""
 _BACKLOG = 256
 _ACCEPT_PAUSE_S = 0.1
 _MAX_FRAME_BYTES = 2**31
 _DONE = b'{"op":"done"'
-
-
-@dataclass(slots=True)
-class _Passage:
-    """The way to the replica, for a program and each sandbox that is tried for it."""
-
-    link: Link
-    ready: NodeState
-    """What the replica gets once there is a sandbox."""
-    frames: FrameReader
-    first: bytes = b""
-    """The frame with the program; empty while the replica has been asked for none."""
-
-    async def program(self) -> bytes:
-        if not self.first:
-            await self.link.tell(self.ready.model_dump())
-            self.first = framed(await self.frames.read(_MAX_FRAME_BYTES))
-        return self.first
 
 
 class Relay(Channel):
@@ -80,7 +62,8 @@ class Relay(Channel):
 
     def __init__(
         self,
-        passage: _Passage,
+        link: Link,
+        first: bytes,
         reader: FrameReader,
         stream: ByteSendStream,
         program: Program,
@@ -88,13 +71,15 @@ class Relay(Channel):
         signal: bytes,
     ) -> None:
         super().__init__(reader, stream, program, host_api, signal)
-        self._passage = passage
+        self._link = link
+        self._first = first
 
-    async def _first_frame(self) -> bytes:
-        return await self._passage.program()
+    def _first_frame(self) -> bytes:
+        return self._first
 
     def _begin(self) -> None:
         self._has_begun = True
+        self._program.begun.set()
         self._timer.deadline = float("inf")
 
     async def _read_frames(self, tasks: TaskGroup) -> None:
@@ -105,7 +90,7 @@ class Relay(Channel):
             if not self._has_begun:
                 self._begin()
                 continue
-            await self._passage.link.send(framed(frame))
+            await self._link.send(framed(frame))
             if frame.startswith(_DONE):
                 self._done = frames.Done(op="done", value_form="none", size=0)
                 self._ended = (Ending.RETURNED, None)
@@ -116,9 +101,9 @@ class Relay(Channel):
         sent.set()
         try:
             while True:
-                await self._send(framed(await self._passage.frames.read(_MAX_FRAME_BYTES)), sent)
-        except anyio.EndOfStream:  # the replica is gone: this run is being cancelled
-            await anyio.sleep_forever()
+                await self._send(framed(await self._link.frames.read(_MAX_FRAME_BYTES)), sent)
+        except anyio.EndOfStream:
+            pass  # so this run is being cancelled
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the guest has ended; its last frames, which may not be read yet, say how
 
@@ -126,13 +111,9 @@ class Relay(Channel):
 class Node:
     """Serves replicas with the sandboxes of a backend."""
 
-    def __init__(self, options: NodeOptions, backend: SandboxBackend) -> None:
+    def __init__(self, options: NodeOptions, tls: ssl.SSLContext | None, backend: SandboxBackend) -> None:
         self._options = options
-        self._token = options.token.encode()
-        self._tls = None
-        if options.certificate is not None:
-            self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            self._tls.load_cert_chain(options.certificate, options.key)
+        self._tls = tls
         self._backend = backend
         self._strangers: deque[anyio.CancelScope] = deque()
         """Connections that have not shown the token, the oldest first."""
@@ -153,37 +134,39 @@ class Node:
     async def _accept(self, listener: SocketListener, tasks: TaskGroup) -> None:
         while True:
             try:
-                stream: SocketStream = await listener.accept()
+                tasks.start_soon(self._serve, await listener.accept())
             except OSError:  # too many open files, or a connection that was reset already
                 await anyio.sleep(_ACCEPT_PAUSE_S)
-            else:
-                tasks.start_soon(self._serve, stream)
 
     async def _serve(self, stream: SocketStream) -> None:
+        link = None
         try:
             if (link := await self._admitted(stream)) is not None:
+                self._links.add(link)
                 await self._answer(link)
-        except (LinkLost, anyio.BrokenResourceError):
+                await link.hear()  # the replica closes it
+        except (LinkLost, anyio.BrokenResourceError, anyio.EndOfStream):
             pass
         except Exception:  # noqa: BLE001 - it ends one connection, not the node
             _log.exception("internal error")
         finally:
+            self._links.discard(link)
             await anyio.aclose_forcefully(stream)
 
     async def _admitted(self, stream: SocketStream) -> Link | None:
         """The connection of a replica, which has shown the token; None for anybody else."""
-        if len(self._links) >= self._options.programs * _MAX_CONNECTIONS_PER_PROGRAM:
+        if len(self._links) >= self._options.programs * _MAX_LINKS_PER_PROGRAM:
             return None
         with anyio.move_on_after(_ADMISSION_SECONDS) as scope:
             self._strangers.append(scope)
             if len(self._strangers) > _MAX_STRANGERS:
                 self._strangers.popleft().cancel()
             try:
-                link = Link(await self._encrypted(stream), NODE_PATIENCE_S)
-                if hmac.compare_digest(await link.hear_bytes(MAX_TOKEN_BYTES), self._token):
+                link = Link(await self._encrypted(stream), _PATIENCE_S)
+                if hmac.compare_digest(await link.hear(_MAX_TOKEN_BYTES), self._options.token.encode()):
                     return link
-                await link.tell(self._state(problem="the token is not that of the node").model_dump())
-            except (OSError, anyio.EndOfStream):  # no TLS
+                await link.tell(self._state("the token is not that of the node"))
+            except OSError:  # no TLS
                 pass
             finally:
                 if scope in self._strangers:
@@ -195,105 +178,91 @@ class Node:
             return stream
         return await TLSStream.wrap(stream, server_side=True, ssl_context=self._tls, standard_compatible=False)
 
+    def _state(self, problem: str = "", *, has_workspace: bool = True, is_busy: bool = False) -> NodeState:
+        has_workspace = has_workspace and self._options.workspaces is not None
+        return NodeState(level=self._backend.level, has_workspace=has_workspace, problem=problem, is_busy=is_busy)
+
     async def _answer(self, link: Link) -> None:
-        """Answer the one request of a connection, and wait until the replica closes it."""
-        self._links.add(link)
-        try:
-            request = parsed(Request, await link.hear())
-            program = request.program
-            if request.version != __version__:
-                problem = f"it runs codemode-server {__version__}, and this is {request.version[:50]}"
-                await link.tell(self._state(problem=problem).model_dump())
-            elif program is None:
-                await link.tell(self._state(has_workspace=self._options.workspaces is not None).model_dump())
-            elif self._busy >= self._options.programs:
-                problem = f"it runs {self._busy} programs already"
-                await link.tell(self._state(problem=problem, is_temporary=True).model_dump())
-            elif program.level is IsolationLevel.MICROVM and self._backend.level is not program.level:
-                await link.tell(self._state(problem="it has no microVMs").model_dump())
-            else:
-                await self._run(link, program)
-            await link.hear()
-        finally:
-            self._links.discard(link)
+        request = parsed(Request, await link.hear())
+        if request.version != __version__:
+            await link.tell(self._state(f"it runs codemode-server {__version__}, and this is {request.version[:50]}"))
+        elif request.limits is None:
+            await link.tell(self._state())
+        elif problem := self._workspace_problem(request.workspace):
+            await link.tell(self._state(problem))
+        elif self._busy >= self._options.programs:
+            await link.tell(self._state(f"it runs {self._busy} programs already", is_busy=True))
+        else:
+            self._busy += 1
+            try:
+                ended = await self._run(link, request, request.limits)
+            finally:
+                self._busy -= 1
+            await link.tell(ended)
 
-    def _state(self, **fields: object) -> NodeState:
-        known = {"level": self._backend.level, "busy": self._busy, "programs": self._options.programs}
-        importable = self._backend.importable
-        modules = None if importable is None else sorted(importable)
-        return NodeState.model_validate({**known, "importable": modules, **fields})
-
-    async def _run(self, link: Link, asked: RemoteProgram) -> None:
-        self._busy += 1
-        passage = None
-        try:
-            workspace = self._workspace(asked)
-            ready = NodeState(level=self._backend.level, has_workspace=workspace is not None)
-            passage = _Passage(link, ready, FrameReader(link))
-            with anyio.CancelScope() as scope:
-                link.on_end = scope.cancel
-                # Its frames are answered by the replica's `HostApi`.
-                outcome = await self._backend.run(self._program(asked, workspace, passage), cast("HostApi", None))
-            if scope.cancelled_caught:
-                outcome = Outcome(Ending.DIED)  # the replica has ended it, or is gone
-        except CodemodeError as error:
-            setting = error.setting if isinstance(error, LimitExceeded) else None
-            if passage is None or not passage.first:
-                is_temporary = isinstance(error, SandboxUnavailable) and error.is_temporary
-                state = self._state(problem=str(error)[:2_000], setting=setting, is_temporary=is_temporary)
-                await link.tell(state.model_dump())
-                return
-            outcome = Outcome(Ending.DIED, error=ProgramError(type(error).__name__, str(error), setting=setting))
-        finally:
-            self._busy -= 1
-        end_error = None
-        if (it := outcome.error) is not None:
-            end_error = EndError(type=it.type, message=it.message, setting=it.setting)
-        await link.tell(Ended(ending=outcome.ending, error=end_error).model_dump())
-
-    def _program(self, asked: RemoteProgram, workspace: Path | None, passage: _Passage) -> Program:
-        return Program(
-            ExecutionId(asked.execution_id),
+    async def _run(self, link: Link, asked: Request, limits: Limits) -> Ended:
+        root, name = self._options.workspaces, asked.workspace
+        await link.tell(self._state(has_workspace=name is not None))
+        first = framed(await link.frames.read(_MAX_FRAME_BYTES))
+        program = Program(
+            ExecutionId(""),
             "",
-            asked.limits,
-            workspace,
+            limits,
+            workspace=root / name if root is not None and name is not None else None,
             session_id=asked.session_id,
             is_last=asked.is_last,
-            channel=partial(Relay, passage),
+            channel=partial(Relay, link, first),
         )
-
-    def _workspace(self, asked: RemoteProgram) -> Path | None:
-        """The folder of a program; None without shared folders. Raises `SandboxUnavailable` if it is not there."""
-        root, name = self._options.workspaces, asked.workspace
-        if root is None or name is None:
-            return None
+        outcome = Outcome(Ending.DIED)
         try:
-            folder = root / checked_name(name)  # so there is nothing but one name in it
+            with anyio.CancelScope() as scope:
+                link.on_end = scope.cancel
+                # No `HostApi`: the replica answers the frames.
+                outcome = await self._backend.run(program, cast("HostApi", None))
+        except CodemodeError as error:
+            setting = error.setting if isinstance(error, LimitExceeded) else None
+            ending = Ending.DIED if setting is None else Ending.LIMITED
+            outcome = Outcome(ending, error=ProgramError(type(error).__name__, str(error), setting=setting))
+        return Ended(has_begun=program.begun.is_set(), outcome=outcome)
+
+    def _workspace_problem(self, name: str | None) -> str:
+        """Why the folder of a program can't be used; empty if it can, or none is shared. A name leads nowhere else: it
+        is that of a principal, and no link."""
+        if self._options.workspaces is None or name is None:
+            return ""
+        try:
+            folder = self._options.workspaces / checked_name(name)
             if stat.S_ISDIR(folder.lstat().st_mode):
-                return folder
+                return ""
             reason = "it is no folder"
         except (OSError, ValueError) as error:
             reason = str(error)
-        raise SandboxUnavailable(
-            f"the workspace {name[:80]!r} is not in the node's `--workspaces`: {reason}",
-            "mount the folder `workspaces` of the replicas' state folder there",
-        )
+        return f"the workspace {name[:80]!r} is not in its --workspaces, which has to be shared: {reason}"
 
 
 async def serve(options: NodeOptions, announce: Announce) -> None:
-    """Until cancelled. Raises `SandboxUnavailable`, `OSError`: the port can't be opened, or a file can't be read."""
-    settings = SandboxSettings(backend=options.backend, warm=options.warm)
-    multi = await anyio.create_tcp_listener(local_host=options.host, local_port=options.port, backlog=_BACKLOG)
-    async with multi:
+    """Until cancelled. Raises `SettingsError`, `SandboxUnavailable`, or `OSError` if the port can't be opened or the
+    certificate can't be read."""
+    if len(options.token.encode()) < _MIN_TOKEN_BYTES:
+        raise SettingsError(
+            f"$CODEMODE_NODE_TOKEN needs at least {_MIN_TOKEN_BYTES} characters; the servers have it too"
+        )
+    tls = None
+    if options.certificate is not None:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(options.certificate)
+    elif options.host not in LOOPBACK_HOSTS:
+        raise SettingsError(f"on {options.host} a node needs TLS: give --certificate")
+    settings = SandboxSettings(backend=options.backend)
+    async with await anyio.create_tcp_listener(
+        local_host=options.host, local_port=options.port, backlog=_BACKLOG
+    ) as listener:
         choice = await choose(settings, LimitSettings(), None, announce)
         try:
-            node = Node(options, choice.backend)
-            port = multi.extra(SocketAttribute.local_port)  # noqa: S610 - no SQL
-            encrypted = "TLS" if options.certificate else "no TLS"
-            announce(
-                f"node on {options.host}:{port}, {encrypted}: {options.programs} programs in {choice.backend.name}"
-            )
-            await node.serve(cast("Sequence[SocketListener]", multi.listeners))
+            port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - no SQL
+            backend = choice.backend
+            announce(f"node on {options.host}, port {port}: at most {options.programs} programs, in {backend.name}")
+            await Node(options, tls, backend).serve(cast("Sequence[SocketListener]", listener.listeners))
         finally:
             with anyio.CancelScope(shield=True):
                 await choice.backend.aclose()

@@ -6,8 +6,6 @@ what is said of a failure. Several processes may have it open at once.
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -24,8 +22,6 @@ T = TypeVar("T")
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 
 _ATTEMPTS = 12
-_PAUSE_S, _MAX_PAUSE_S = 0.002, 0.25
-"""How long is waited at most before a transaction is done again, the first time and later."""
 _TRANSACTION = "codemode_transaction"
 """Key in a connection's `info`: how its next transaction begins."""
 
@@ -47,6 +43,8 @@ DatabasePlace: TypeAlias = Path | PostgresAddress
 class TransactionMode:
     reads: bool
     is_durable: bool
+    is_repeated: bool
+    """It was undone before: of those, one at a time is done, so that each comes to an end."""
 
 
 class DatabaseUnreachable(JournalUnavailable):
@@ -90,7 +88,12 @@ class Database:
 
     @contextmanager
     def begin(
-        self, connection: Connection | None = None, *, reads: bool = False, is_durable: bool = False
+        self,
+        connection: Connection | None = None,
+        *,
+        reads: bool = False,
+        is_durable: bool = False,
+        is_repeated: bool = False,
     ) -> Iterator[Connection]:
         """A transaction, on this connection or one of the pool: all changes or none. Unless it only `reads`, it sees
         what other processes have changed and fails rather than overwrite it. With `is_durable` it survives a power cut.
@@ -99,7 +102,7 @@ class Database:
         is_connected = is_committing = False
         try:
             with nullcontext(connection) if connection is not None else self._driver.engine.connect() as used:
-                used.info[_TRANSACTION] = TransactionMode(reads, is_durable)
+                used.info[_TRANSACTION] = TransactionMode(reads, is_durable, is_repeated)
                 is_connected = True
                 with used.begin():
                     yield used
@@ -131,13 +134,11 @@ class Database:
         """Do a step in a transaction, again if it was undone. Blocks. Raises as `begin`."""
         for attempt in range(_ATTEMPTS):
             try:
-                with self.begin(connection, is_durable=is_durable) as used:
+                with self.begin(connection, is_durable=is_durable, is_repeated=attempt > 0) as used:
                     return step(used)
             except TransactionUndone:
                 if attempt == _ATTEMPTS - 1:
                     raise
-                longest = min(_PAUSE_S * 2**attempt, _MAX_PAUSE_S)
-                time.sleep(random.uniform(0, longest))  # noqa: S311 - so that two do not meet again
         raise AssertionError
 
     async def read(self, step: Callable[[Connection], T]) -> T:

@@ -36,6 +36,9 @@ _SESSION = {
     "idle_in_transaction_session_timeout": "60s",
 }
 _DURABLE = "SET LOCAL synchronous_commit = on"
+_ONE_AT_A_TIME = f"LOCK TABLE {executions.name} IN SHARE UPDATE EXCLUSIVE MODE"
+"""Unlike a lock that a SELECT takes, this one is waited for before the transaction's view of the data begins. Other
+transactions read and write meanwhile."""
 _KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 15_000}
 """So that a server whose machine is gone is noticed, in seconds and milliseconds."""
 _LOCK = 0x636F6465
@@ -179,5 +182,8 @@ def _tables(connection: Connection) -> tuple[set[str], str | None]:
 
 
 def _begin(connection: Connection) -> None:
-    if transaction_mode(connection).is_durable:
+    mode = transaction_mode(connection)
+    if mode.is_repeated:
+        connection.exec_driver_sql(_ONE_AT_A_TIME)
+    if mode.is_durable:
         connection.exec_driver_sql(_DURABLE)

@@ -21,7 +21,8 @@ from codemode_server.domain.errors import JournalUnavailable
 T = TypeVar("T")
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 
-_ATTEMPTS = 12
+_ATTEMPTS = 100
+"""Those that were not undone yet do not wait for the others, so one of these may be undone many times under load."""
 _TRANSACTION = "codemode_transaction"
 """Key in a connection's `info`: how its next transaction begins."""
 
@@ -109,7 +110,8 @@ class Database:
                     is_committing = True
         except DBAPIError as error:
             problem = self._driver.unavailable(error.orig if isinstance(error.orig, Exception) else error)
-            if error.connection_invalidated and is_connected and not is_committing:
+            # Once, since it may be the step that ends the connection.
+            if error.connection_invalidated and is_connected and not (is_committing or is_repeated):
                 problem = TransactionUndone(*problem.args)
             raise problem from error.orig
         except self._driver.error as error:

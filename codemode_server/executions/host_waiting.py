@@ -30,12 +30,14 @@ class WaitEnd(StrEnum):
 
 async def wait_with_host(execution: Execution, answer_seconds: float, is_draining: Callable[[], bool]) -> WaitEnd:
     """Wait until a live execution is settled, has a request for its host, or waits for a person while the host has
-    waited for `answer_seconds`. While the product drains, one that waits for anybody is suspended at once."""
+    waited for `answer_seconds`. While the product drains, a program that waits for anybody is suspended at once."""
     until, pending = anyio.current_time() + answer_seconds, execution.pending_input
     while not execution.done.is_set():
+        if is_draining() and is_suspendable(execution):
+            return WaitEnd.SUSPENDED
         if pending is not None and pending.waiting:
-            return WaitEnd.SUSPENDED if is_draining() else WaitEnd.INPUT
-        if execution.awaited and (is_draining() or anyio.current_time() >= until):
+            return WaitEnd.INPUT
+        if execution.awaited and anyio.current_time() >= until:
             return WaitEnd.SUSPENDED
         with anyio.CancelScope(deadline=until if execution.awaited else math.inf):
             await execution.changed.wait()
@@ -66,9 +68,13 @@ MAX_ENDED = 50
 """Detached executions whose end is kept; of older ones the value is an artifact."""
 
 
-def waits_for_somebody(execution: Execution) -> bool:
-    pending = execution.pending_input
-    return execution.status is ExecutionStatus.WAITING or (pending is not None and bool(pending.waiting))
+def is_suspendable(execution: Execution) -> bool:
+    """True if it waits for a person or its host, and can be resumed."""
+    return execution.direct_call is None and _waits(execution)
+
+
+def _waits(execution: Execution) -> bool:
+    return execution.status is ExecutionStatus.WAITING or bool(execution.calls.host_wait.calls)
 
 
 def give_up(execution: Execution) -> None:
@@ -89,7 +95,7 @@ class Suspensions:
         while not execution.done.is_set():
             with anyio.move_on_after(self._suspended_seconds(execution)):
                 await execution.done.wait()
-            if not execution.done.is_set() and execution.is_detached and waits_for_somebody(execution):
+            if not execution.done.is_set() and execution.is_detached and _waits(execution):
                 give_up(execution)
                 await execution.done.wait()
         if execution.is_detached and not execution.is_given_up:

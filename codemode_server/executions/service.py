@@ -31,8 +31,8 @@ from codemode_server.executions.host_waiting import (
     WaitEnd,
     give_up,
     host_returns,
+    is_suspendable,
     wait_with_host,
-    waits_for_somebody,
 )
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.support.background_tasks import OwnsTasks
@@ -162,7 +162,8 @@ class ExecutionService(OwnsTasks):
     def _suspended_seconds(self, execution: Execution) -> float:
         """Without a session, its host may come back to another server with the same key, which runs it again."""
         settings = self.config.settings
-        may_move = execution.session.is_ephemeral and settings.state.key is not None
+        is_program = execution.direct_call is None
+        may_move = is_program and execution.session.is_ephemeral and settings.state.key is not None
         return _MOVE_SECONDS if self.is_draining or may_move else settings.approvals.suspended_seconds
 
     async def wait_with_host(self, execution: Execution) -> WaitEnd:
@@ -213,7 +214,7 @@ class ExecutionService(OwnsTasks):
         self.is_draining = True
         for execution in list(self._live.values()):
             has_no_host = execution.is_detached or execution.execution_id in self._parked
-            if has_no_host and waits_for_somebody(execution):
+            if has_no_host and is_suspendable(execution):
                 give_up(execution)
             else:
                 execution.changed.notify()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -49,13 +49,11 @@ class RoutedCalls:
         self._config = config
         self._using = using
 
-    @asynccontextmanager
-    async def turn_to_write(self, server: str) -> AsyncIterator[None]:
-        """Wait until no other call that may write is on its way to the server, in the order in which they came here,
-        unless the settings let them overlap."""
+    def turn_to_write(self, server: str) -> AbstractAsyncContextManager[None]:
+        """Held by one call that may write at a time, in the order in which they ask, unless the server's settings let
+        them overlap."""
         with self._using(server) as connection:
-            async with nullcontext() if connection.settings.concurrent_writes else connection.writing:
-                yield
+            return nullcontext() if connection.settings.concurrent_writes else connection.writing
 
     async def call_tool(
         self,

@@ -14,12 +14,14 @@ from typing import Any
 
 import anyio
 import httpx2
+import mcp_types as types
 import pytest
 
 from codemode_server.domain.errors import SettingsError
 from codemode_server.startup.serve import serve
 from tests.answering import free_port
-from tests.behaviour.product import Answer
+from tests.behaviour.product import Answer, configuration
+from tests.behaviour.test_input_requests import ASK_CITY, asking
 from tests.database import rows
 from tests.hosts.kit import (
     ROOT,
@@ -186,6 +188,26 @@ async def test_it_drains_after_sigterm(tmp_path: Path) -> None:
             assert await approved(tmp_path) == 1, "the question has outlived the server"
             assert (await one.call("execute_code", resume=waiting["execution_id"])).value == 1
     assert [call["tool"] for call in reached(tmp_path)][2:] == ["create_issue"]
+
+
+async def test_a_program_whose_server_asks_for_input_is_suspended_by_sigterm(tmp_path: Path) -> None:
+    is_asked = anyio.Event()
+
+    async def never(_context: Any, _params: Any) -> types.ElicitResult:
+        is_asked.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    with serving(configuration(tmp_path, asking(tmp_path, "modern")), is_forked=False) as served:
+        async with http_host(served, tmp_path, "legacy", callbacks={"elicitation_callback": never}) as one:
+            code = f"from servers.asking import ask\nask(requests=[{ASK_CITY!r}])"
+            async with one.running(code) as answers:
+                with anyio.fail_after(60):
+                    await is_asked.wait()
+                os.kill(served.process.pid, signal.SIGTERM)
+                assert await anyio.to_thread.run_sync(served.process.wait, 10) == 0
+    assert answers[0].content["status"] == "waiting"
+    assert f"resume={answers[0].content['execution_id']!r}" in answers[0].text
 
 
 async def test_what_runs_longer_than_the_drain_is_ended_and_can_be_resumed(tmp_path: Path) -> None:

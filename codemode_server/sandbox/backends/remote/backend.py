@@ -37,6 +37,7 @@ _PATIENCE_S = 4.0
 _CONNECT_SECONDS = 3.0
 _END_SECONDS = 5.0
 """How long a node may take to end a program, and to bring its files within the quota."""
+_LOOKED_UP_SECONDS = 5.0
 _AVOIDED_SECONDS = 30.0
 """How long a node that took no program, although it was not busy, is tried after the others."""
 _NO_WORKSPACE = (
@@ -80,6 +81,8 @@ class RemoteBackend:
             raise SandboxUnavailable(f"sandbox.node_ca can't be used: {_reason(error)}") from error
         self._links: set[Link] = set()
         self._running: Counter[_Node] = Counter()
+        self._known: list[_Node] = []
+        self._looked_up_until = 0.0
         self._avoided_until: dict[_Node, float] = {}
 
     @property
@@ -136,7 +139,9 @@ class RemoteBackend:
         return found
 
     async def _nodes(self) -> list[_Node]:
-        """All addresses of the nodes, in the order of the configuration; names are looked up each time."""
+        """All addresses of the nodes, in the order of the configuration; names are looked up every few seconds."""
+        if anyio.current_time() < self._looked_up_until:
+            return self._known
         nodes = []
         for host, port in (node.rsplit(":", 1) for node in self._settings.nodes):
             name = host.strip("[]")  # around an IPv6 address
@@ -144,6 +149,7 @@ class RemoteBackend:
             with suppress(OSError):  # connecting says why
                 addresses = {str(it[4][0]) for it in await anyio.getaddrinfo(name, port)}
             nodes += [_Node(name, address, int(port)) for address in sorted(addresses)]
+        self._known, self._looked_up_until = nodes, anyio.current_time() + _LOOKED_UP_SECONDS
         return nodes
 
     async def _in_order(self, session_id: str) -> list[_Node]:

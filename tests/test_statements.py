@@ -22,6 +22,8 @@ WRITES = "from servers.github import create_issue\ncreate_issue('acme', 'web', '
 PROGRAMS = {"1 + 1": "1 + 1", "one that reads": READS, "one that writes": WRITES}
 MOST = {"1 + 1": (7, 2), "one that reads": (9, 4), "one that writes": (9, 4)}
 """Statements and commits, also those after the answer; lower these when the count falls."""
+LEASES = {"1 + 1": 0, "one that reads": 1, "one that writes": 1}
+"""Statements more on PostgreSQL: whether the execution is still this server's, with each call."""
 _SETTLE_SECONDS = 0.3
 _RUNS = 4
 
@@ -68,4 +70,7 @@ async def test_a_program_makes_no_more_statements_and_commits_than_before(
         for code in PROGRAMS.values():
             await host.run(code)
         costs = {name: await cost(host, code, counted) for name, code in PROGRAMS.items()}
-    assert all(0 < count <= most for name in MOST for count, most in zip(costs[name], MOST[name], strict=True)), costs
+    for name, (statements, commits) in MOST.items():
+        most = statements + (LEASES[name] if kind == "postgres" else 0)
+        assert 0 < costs[name][0] <= most, costs
+        assert 0 < costs[name][1] <= commits, costs

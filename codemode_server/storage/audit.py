@@ -41,6 +41,7 @@ _EVENT = tuple(
         *("decision", "reason", "status", "payload"),
     )
 )
+_EVENT_NAMES = [it.name for it in _EVENT]
 _EXECUTION = tuple(
     executions.c[it]
     for it in (
@@ -177,7 +178,7 @@ def new_chain() -> str:
 
 def add_event(connection: Connection, chain: str, event: AuditEvent) -> None:
     """Add an event to the chain of a process, in a transaction of the caller."""
-    row = dict(zip((it.name for it in _EVENT), _values(event), strict=True))
+    row = dict(zip(_EVENT_NAMES, _values(event), strict=True))
     previous = connection.execute(_HEAD, {"of_chain": chain}).scalar() or ""
     digest, size = digest_of(previous, [*row.values()]), size_of(event.reason, event.payload)
     connection.execute(_INSERT, row | {"chain": chain, "previous": previous, "digest": digest, "bytes": size})

@@ -40,11 +40,18 @@ class _PlainText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        return plain(value)
+        # As `plain`, which would be one more function call for each text that is stored.
+        return None if value is None else value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def _text(name: str, *, is_key: bool = False, optional: bool = False) -> Column[str]:
+    """A text that others may have made."""
     return Column(name, _PlainText, primary_key=is_key, nullable=optional)
+
+
+def _own(name: str, *, optional: bool = False) -> Column[str]:
+    """A text that only codemode-server makes."""
+    return Column(name, Text, nullable=optional)
 
 
 executions = Table(
@@ -54,8 +61,8 @@ executions = Table(
     _text("principal"),
     _text("session_id"),
     Column("is_ephemeral", Boolean, nullable=False),
-    _text("level", optional=True),
-    _text("status"),
+    _own("level", optional=True),
+    _own("status"),
     Column("started_at", Double, nullable=False),
     Column("ended_at", Double),
     Column("milliseconds", Double),
@@ -63,10 +70,10 @@ executions = Table(
     Column("is_dry_run", Boolean, nullable=False),
     _text("applies", optional=True),
     # The process that runs it: `storage.ownership`.
-    _text("owner", optional=True),
+    _own("owner", optional=True),
     # The session whose sources its program may pass on by /workspace: while it runs, and once it was interrupted until
     # a product has looked at what it has changed. A row that has it is not deleted.
-    _text("holder", optional=True),
+    _own("holder", optional=True),
     Column("cancel_asked_at", Double),
     # As `state.payloads` allows; these stay as long as the row, for `state.record_days`.
     _text("recorded_code", optional=True),
@@ -110,9 +117,9 @@ calls = Table(
     _text("server"),
     _text("tool"),
     Column("occurrence", Integer, nullable=False),
-    _text("decision"),
+    _own("decision"),
     _text("reason"),
-    _text("status"),
+    _own("status"),
     Column("started_at", Double, nullable=False),
     Column("ended_at", Double),
     Column("milliseconds", Double),
@@ -133,10 +140,10 @@ events = Table(
     metadata,
     Column("number", _NUMBER, primary_key=True),
     # The process that wrote it, and the digests of its event before and of this one.
-    _text("chain"),
-    _text("previous"),
-    _text("digest"),
-    _text("kind"),
+    _own("chain"),
+    _own("previous"),
+    _own("digest"),
+    _own("kind"),
     _text("principal"),
     _text("session_id"),
     _text("execution_id"),
@@ -144,9 +151,9 @@ events = Table(
     Column("seq", Integer),
     _text("server", optional=True),
     _text("tool", optional=True),
-    _text("decision", optional=True),
+    _own("decision", optional=True),
     _text("reason", optional=True),
-    _text("status", optional=True),
+    _own("status", optional=True),
     _text("payload", optional=True),
     Column("bytes", Integer, nullable=False),
 )
@@ -164,7 +171,7 @@ approvals = Table(
     Column("asked_at", Double, nullable=False),
     Column("expires_at", Double, nullable=False),
     Column("question", LargeBinary, nullable=False),
-    _text("scope", optional=True),
+    _own("scope", optional=True),
     Column("answer", LargeBinary),
 )
 Index("approvals_by_execution", approvals.c.execution_id, approvals.c.key_hint)

@@ -135,6 +135,7 @@ class CallInput:
         """The answer; None if it took longer than the program may wait for answers."""
         if feature is Feature.ROOTS and not isinstance(server.roots, str):
             return {"roots": configured_roots(server.roots)}
+        self._call.end_turn()  # the host may take minutes, or write to the same server before it answers
         with self._calls.wait_for_person(self._config.settings.limits.input_seconds):
             return await self._calls.host.ask(request)
         return None

@@ -125,6 +125,8 @@ class Call:
     """True if that record need not survive a power cut."""
     given_uris: Sequence[str] = ()
     """The URIs of links in its result as the upstream gave them."""
+    end_turn: Callable[[], None] = lambda: None
+    """Lets the next call write to the server, if this one keeps it waiting."""
     own: dict[type[Layer], Any] = field(default_factory=dict)
     """State of layers."""
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -169,7 +170,7 @@ class Approval(Layer):
 
 class WriteTurn(Layer):
     """Lets one call that may write go on to its server at a time. A turn is held for one call, and by none that waits
-    for another turn or for our question to a person."""
+    for another turn, or for a person: one whose server asks the host something gives it back."""
 
     def __init__(self, upstreams: UpstreamPool) -> None:
         self._upstreams = upstreams
@@ -178,7 +179,12 @@ class WriteTurn(Layer):
         if not call.target.may_write:
             return await proceed(call)
         upstreams = self._upstreams.for_principal(call.calls.caller.principal)
-        async with upstreams.turn_to_write(call.target.server.raw_name):
+        if (turn := upstreams.turn_to_write(call.target.server.raw_name)) is None:
+            return await proceed(call)
+        await turn.acquire()
+        with ExitStack() as held:
+            held.callback(turn.release)
+            call.end_turn = held.close
             return await proceed(call)
 
 

@@ -74,7 +74,7 @@ class Connection:
         self.block_lists: set[tuple[str, str]] = set()
         """Raw names and digests of the tools that have given a list as a block for each item."""
         self.requests = Requests(self)
-        self.writing = anyio.Lock(fast_acquire=True)
+        self.writing = anyio.Semaphore(1, fast_acquire=True)
         """Held by the one call on its way that may write."""
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -49,11 +49,11 @@ class RoutedCalls:
         self._config = config
         self._using = using
 
-    def turn_to_write(self, server: str) -> AbstractAsyncContextManager[None]:
-        """Held by one call that may write at a time, in the order in which they ask, unless the server's settings let
+    def turn_to_write(self, server: str) -> anyio.Semaphore | None:
+        """Held by one call that may write at a time, in the order in which they ask; None if the server's settings let
         them overlap."""
         with self._using(server) as connection:
-            return nullcontext() if connection.settings.concurrent_writes else connection.writing
+            return None if connection.settings.concurrent_writes else connection.writing
 
     async def call_tool(
         self,

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import pytest
 from mcp import Client
 
@@ -75,6 +76,24 @@ async def test_an_address_a_model_and_folders_are_forwarded_too(tmp_path: Path, 
     assert url.url == "https://example.com/in"
     assert "'asking' asks: Sign in." in url.message
     assert sampling.system_prompt == "(This request comes from the MCP server 'asking'.)"
+
+
+@both_sides
+async def test_a_server_that_waits_for_the_host_holds_up_no_write_to_it(
+    tmp_path: Path, host_era: str, era: str
+) -> None:
+    """Not of another person, nor of a program that the host runs before it answers, which would wait for itself."""
+    meanwhile = list[Answer]()
+
+    class Busy(Person):
+        async def elicit(self, context: Any, params: Any) -> types.ElicitResult:
+            meanwhile.append(await ask(host))
+            return await super().elicit(context, params)
+
+    path = configuration(tmp_path, asking(tmp_path, era), limits={"input_seconds": 8})
+    async with in_memory(path, mode=host_era, **Busy(content={"city": "Oslo"}).callbacks) as host:
+        assert (await ask(host, ASK_CITY)).value == [{"action": "accept", "content": {"city": "Oslo"}}]
+    assert [it.value for it in meanwhile] == [[]]
 
 
 @upstream_eras

@@ -105,10 +105,11 @@ async def test_each_host_sees_its_own_question_and_no_answer_holds_for_the_other
 
 @EACH_ERA
 async def test_each_host_is_asked_what_the_upstream_asks_in_its_own_call(tmp_path: Path, mode: Mode) -> None:
-    """Both calls wait for their users at once, and the second user answers first."""
+    """Both calls wait for their users at once, and the second user answers first. Without `concurrent_writes` the
+    second call, which may write, would wait until the first user has answered."""
     ada, bob = Person("Oslo", "city"), Person("Rome", "city")
     values: dict[str, Any] = {}
-    with serving(configuration(tmp_path, asking(tmp_path, "modern"))) as served:
+    with serving(configuration(tmp_path, asking(tmp_path, "modern", concurrent_writes=True))) as served:
         async with (
             connected(served, tmp_path, mode, ada.elicit) as one,
             connected(served, tmp_path, mode, bob.elicit) as other,

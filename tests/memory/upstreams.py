@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
 from codemode_server.domain.tools import ANY_FORM, ResultForm
@@ -29,9 +28,8 @@ class MemoryUpstreams:
         """The same for everybody."""
         return self
 
-    def turn_to_write(self, server: str) -> AbstractAsyncContextManager[None]:
+    def turn_to_write(self, server: str) -> None:
         """All writes overlap."""
-        return nullcontext()
 
     async def respond(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
         """The value of an answer, or the whole `Reply`."""

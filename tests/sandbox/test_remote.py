@@ -289,6 +289,7 @@ class TestWhoIsServed:
             message(TOKEN + "0"),
             message(request()),
             message(TOKEN, kind=0),
+            message("", kind=2) + message(TOKEN),
             b"GET / HTTP/1.1\r\n\r\n",
             b"\1\xff\xff\xff\xff",
             bytes(range(256)) * 100,

@@ -73,9 +73,9 @@ class Link(ByteSendStream):
         self.on_end: Callable[[], None] = lambda: None
         """Called once no more data will come."""
 
-    async def hear(self, max_bytes: int = _MAX_PACKET_BYTES) -> bytes:
-        """The next message. Raises `LinkLost`."""
-        kind, data = await self._next(max_bytes)
+    async def hear(self, max_bytes: int = _MAX_PACKET_BYTES, *, is_stranger: bool = False) -> bytes:
+        """The next message. Raises `LinkLost`. A stranger may send no heartbeats, which cost time to read."""
+        kind, data = await self._next(max_bytes, is_stranger=is_stranger)
         if kind != _MESSAGE:
             raise LinkLost("it sent data in place of a message")
         return data
@@ -117,14 +117,14 @@ class Link(ByteSendStream):
                 self.on_end()
                 raise anyio.BrokenResourceError from None
 
-    async def _next(self, max_bytes: int) -> tuple[int, bytes]:
+    async def _next(self, max_bytes: int, *, is_stranger: bool = False) -> tuple[int, bytes]:
         """The next packet that is no heartbeat. Raises `LinkLost`."""
         try:
             while not self.problem:
                 if (packet := self._packets.take(max_bytes)) is None:
                     with anyio.fail_after(self._patience_s):
                         self._packets.add(await self._stream.receive(_MAX_PACKET_BYTES))
-                elif packet[0] != _BEAT:
+                elif packet[0] != _BEAT or is_stranger:
                     return packet[0], packet[1:]
         except TimeoutError:
             self.problem = "it does not answer"

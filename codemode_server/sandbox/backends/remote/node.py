@@ -163,7 +163,8 @@ class Node:
                 self._strangers.popleft().cancel()
             try:
                 link = Link(await self._encrypted(stream), _PATIENCE_S)
-                if hmac.compare_digest(await link.hear(_MAX_TOKEN_BYTES), self._options.token.encode()):
+                given = await link.hear(_MAX_TOKEN_BYTES, is_stranger=True)
+                if hmac.compare_digest(given, self._options.token.encode()):
                     return link
                 await link.tell(self._state("the token is not that of the node"))
             except OSError:  # no TLS

@@ -10,9 +10,10 @@ import itertools
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -142,6 +143,23 @@ def test_the_configuration_is_valid(haproxy: str) -> None:
         (haproxy, "-c", "-f", str(CONFIG)), env=environment, capture_output=True, text=True, check=False
     )
     assert (done.returncode, "WARNING" in done.stdout + done.stderr) == (0, False), done.stderr
+
+
+def test_one_address_that_never_ends_its_requests_keeps_no_other_out(tmp_path: Path) -> None:
+    """With as many as the balancer holds nobody was served for 30 seconds."""
+    import resource  # not on Windows
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with cluster(configured(tmp_path), is_forked=True) as both, ExitStack() as held:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 10_000), hard))
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(4_200):
+            stranger = held.enter_context(socket.create_connection(("127.0.0.1", both.balancer.port)))
+            with suppress(OSError):  # it was closed already
+                stranger.sendall(b"POST /mcp HTTP/1.1\r\nHost:")
+        transport = httpx2.HTTPTransport(local_address="127.0.0.2")
+        with httpx2.Client(transport=transport) as other:
+            assert other.get(f"http://127.0.0.1:{both.balancer.port}/healthz").status_code == 200
 
 
 async def test_sixteen_sessions_of_the_handshakes_era_keep_their_replica(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any
 
 import anyio
@@ -386,7 +387,8 @@ class Journal:
         """A function that returns the encrypted value. A small value is encrypted in the journal's thread, a large one
         before, so that other calls do not wait for it; that is shielded, since the outcome has to be recorded."""
         if not is_large(value):
-            return lambda: self._bounded(execution_id, json_of(value), place)
+            # Once, also where its step is done again: its size counts.
+            return cache(lambda: self._bounded(execution_id, json_of(value), place))
         with anyio.CancelScope(shield=True):
             data = await run_large(lambda: self._bounded(execution_id, json_of(value), place))
         return lambda: data

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,6 +56,9 @@ class Replica:
     async def call(self, seq: int = 1) -> None:
         call = ToolCall(X1, seq, "crm", "write", {}, CallKey("crm", "write", "", 1))
         await self.journal.begin_call(call, Allow("rule 1"), is_read_only=False)
+
+    async def end(self) -> None:
+        await self.journal.end_execution(X1, ExecutionStatus.FAILED, error="lost", calls=1, milliseconds=5.0)
 
     async def settle(self) -> str:
         """What becomes of the execution once this replica has looked after the others."""
@@ -116,6 +120,38 @@ async def test_another_replica_goes_on_with_it_and_the_first_one_does_not(replic
         await one.call()
     await other.call()
     assert await one.settle() == "running", "control: it is the other's, which lives"
+
+
+async def test_a_replica_that_wakes_ends_no_execution_that_goes_on_elsewhere(replicas: tuple[Replica, Replica]) -> None:
+    one, other = replicas
+    record = await one.begin()
+    one.lapse()
+    await other.settle()
+    assert await other.journal.reopen_execution(record, Session("s2"))
+    one.leases.renew()
+    await one.end()
+    assert await other.settle() == "running"
+    await other.call()
+    await other.end()
+    assert await one.settle() == "failed", "control: its own replica ends it"
+
+
+async def test_one_that_was_stopped_in_a_transaction_keeps_the_others_from_nothing(
+    replicas: tuple[Replica, Replica],
+) -> None:
+    """It holds a lock on its execution then, which whoever interrupts that waits for."""
+    one, other = replicas
+    await one.begin()
+    became = ""
+    with suppress(JournalUnavailable), one.database.begin() as stopped:  # its connection is lost
+        one.leases.confirm(stopped, X1)
+        one.lapse()
+        began = time.monotonic()
+        with suppress(JournalUnavailable):
+            became = await other.settle()
+        took = time.monotonic() - began
+    assert became == "interrupted"
+    assert took < LEASE_SECONDS
 
 
 async def test_a_replica_that_was_stopped_sends_nothing_until_it_has_renewed_its_lease(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -82,17 +83,17 @@ class Stores:
         have left. Until cancelled."""
         if self.ownership.renewal_seconds is None:
             return
-        is_failing = False
-        while True:
-            try:
-                await anyio.to_thread.run_sync(self.ownership.renew)
-                await anyio.to_thread.run_sync(settle_interrupted, self.database, self.ownership, time.time())
-                is_failing = False
-            except JournalUnavailable as error:
-                if not is_failing:
-                    logger.warning("the lease of this server can't be renewed, so its programs can't call: %s", error)
-                is_failing = True
-            await anyio.sleep(self.ownership.renewal_seconds)
+        renewal = _Step(self.ownership.renew, "the lease of this server can't be renewed, so its programs can't call")
+        settling = _Step(
+            lambda: settle_interrupted(self.database, self.ownership, time.time()),
+            "what servers that were killed have left can't be ended",
+        )
+        async with anyio.create_task_group() as tasks:
+            while True:
+                await renewal.do()
+                # Not awaited: it may wait for a lock of a server that was stopped in the middle of a transaction.
+                tasks.start_soon(settling.do)
+                await anyio.sleep(self.ownership.renewal_seconds)
 
     def follow(self, settings: StateSettings) -> None:
         """Put the retention of edited settings in force."""
@@ -100,9 +101,30 @@ class Stores:
         self.upkeep.set_retention(*_retention(settings))
 
     def close(self) -> None:
-        self.ownership.close()
+        # First what waits to be written: without an owner, others would take the executions for interrupted.
         self.thread.close()
+        self.ownership.close()
         self.database.close()
+
+
+class _Step:
+    """Something that is done again and again in a thread, unless it is still being done."""
+
+    def __init__(self, step: Callable[[], None], problem: str) -> None:
+        self._step, self._problem = step, problem
+        self._limiter = anyio.CapacityLimiter(1)  # so that it never waits for what other threads do
+        self._is_failing = False
+
+    async def do(self) -> None:
+        if self._limiter.borrowed_tokens:
+            return
+        try:
+            await anyio.to_thread.run_sync(self._step, limiter=self._limiter)
+            self._is_failing = False
+        except JournalUnavailable as error:
+            if not self._is_failing:
+                logger.warning("%s: %s", self._problem, error)
+            self._is_failing = True
 
 
 def _retention(settings: StateSettings) -> tuple[Retention, Retention]:

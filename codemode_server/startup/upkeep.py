@@ -21,6 +21,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Table,
+    case,
     delete,
     func,
     insert,
@@ -178,6 +179,7 @@ class Upkeep:
         is_old = (executions.c.ended_at <= before) & executions.c.holder.is_(None)
         found = select(executions.c.execution_id).where(is_old).limit(_BATCH_ROWS)
         is_gone = ~select(executions.c.execution_id).where(executions.c.execution_id == calls.c.execution_id).exists()
+        gone = select(calls.c.execution_id).where(is_gone).distinct().limit(_BATCH_ROWS)
 
         def remove() -> int:
             names = database.transact(lambda connection: connection.execute(found).scalars().all())
@@ -186,10 +188,18 @@ class Upkeep:
             return len(names)
 
         self._in_batches(remove)
-        is_alone = ~select(executions.c.execution_id).where(executions.c.execution_id == events.c.execution_id).exists()
-        self._change(database, events, partial(_delete, events), (events.c.at <= before) & is_alone)
+        for which in _deletable_events(database, before):
+            self._change(database, events, partial(_delete, events), which)
+
+        def remove_calls() -> int:
+            # All calls are looked through, which would hold up the writers if it were part of the deletion.
+            with database.begin(reads=True) as connection:
+                names = connection.execute(gone).scalars().all()
+            self._change(database, calls, partial(_delete, calls), calls.c.execution_id.in_(names))
+            return len(names)
+
         # A product that was taken for dead may have gone on calling after its execution was deleted.
-        self._change(database, calls, partial(_delete, calls), is_gone)
+        self._in_batches(remove_calls)
 
     def _change(
         self,
@@ -206,6 +216,23 @@ class Upkeep:
 
 def _delete(table: Table, which: ColumnElement[bool], connection: Connection) -> int:
     return connection.execute(delete(table).where(which)).rowcount
+
+
+def _deletable_events(database: Database, before: float) -> Iterator[ColumnElement[bool]]:
+    """Events of executions that were deleted, a condition for each chain: only its beginning, since a chain without
+    events in its middle looks as if somebody had removed them. One of an execution that was resumed may be far older
+    than its end."""
+    is_alone = ~select(executions.c.execution_id).where(executions.c.execution_id == events.c.execution_id).exists()
+    is_old = (events.c.at <= before) & is_alone
+    first_to_stay = func.min(case((~is_old, events.c.number)))
+    chains = select(events.c.chain, func.min(events.c.number), first_to_stay).group_by(events.c.chain)
+    with database.begin(reads=True) as connection:
+        rows = connection.execute(chains).all()
+    for chain, first, stays in rows:
+        if stays is None:
+            yield (events.c.chain == chain) & is_old
+        elif first < stays:
+            yield (events.c.chain == chain) & is_old & (events.c.number < stays)
 
 
 def _without_values(which: ColumnElement[bool], connection: Connection) -> int:

@@ -69,17 +69,17 @@ _VERIFIED = (
     .order_by(events.c.number)
     .limit(_VERIFIED_AT_ONCE)
 )
-_ENDED = (
+_NAMES = (
     select(executions.c.execution_id)
-    .where(executions.c.ended_at.is_not(None), executions.c.execution_id > bindparam("after"))
+    .where(executions.c.execution_id > bindparam("after"))
     .order_by(executions.c.execution_id)
     .limit(_VERIFIED_AT_ONCE)
 )
-_ITS_END = (
-    select(events.c.payload)
-    .where(events.c.execution_id == bindparam("of_execution"), events.c.kind == AuditEventKind.EXECUTION_ENDED)
-    .order_by(events.c.number.desc())
-    .limit(1)
+_IN_TURN = (AuditEventKind.EXECUTION_ENDED, AuditEventKind.EXECUTION_RESUMED)
+_ITS_ENDS = (
+    select(events.c.kind, events.c.payload)
+    .where(events.c.execution_id == bindparam("of_execution"), events.c.kind.in_(_IN_TURN))
+    .order_by(events.c.number)
 )
 _NEWEST = select(func.count(), func.max(events.c.number)).select_from(events)
 
@@ -137,7 +137,7 @@ class Audit:
         heads: dict[str, str] = {}
         after, is_more = 0, True
         while is_more:
-            rows = await self._run(partial(_events_after, after))
+            rows = await self._run(partial(_events_after, after), self._reader)
             for number, chain, previous, digest, *values in rows:
                 if heads.get(chain, previous) != previous or digest_of(previous, values) != digest:
                     return f"row {number}"
@@ -145,7 +145,7 @@ class Audit:
             is_more = len(rows) == _VERIFIED_AT_ONCE
         last: str | None = ""
         while last is not None:
-            broken, last = await self._run(partial(_first_broken, last))
+            broken, last = await self._run(partial(_first_broken, last), self._reader)
             if broken is not None:
                 return f"execution {broken}"
         return ""
@@ -153,7 +153,7 @@ class Audit:
     async def holds(self, digest: str) -> bool:
         """True if an event has this digest. Raises as `rows` does."""
         statement = select(events.c.number).where(events.c.digest == digest)
-        return await self._run(lambda connection: connection.execute(statement).first()) is not None
+        return await self._run(lambda connection: connection.execute(statement).first(), self._reader) is not None
 
     async def extent(self) -> tuple[int, str]:
         """The number of events of all principals, and the newest digest. Raises as `rows` does."""
@@ -163,7 +163,7 @@ class Audit:
             digest = connection.execute(select(events.c.digest).where(events.c.number == newest)).scalar()
             return count, digest or ""
 
-        return await self._run(read)
+        return await self._run(read, self._reader)
 
     async def _run(self, step: Step[T], reader: Database | None = None) -> T:
         try:
@@ -238,12 +238,18 @@ def _events_after(number: int, connection: Connection) -> list[AnyRow]:
 
 
 def _first_broken(after: str, connection: Connection) -> tuple[str | None, str | None]:
-    """The first execution after this one that does not fit the event of its end; and the last one of these, None if
+    """The first execution after this one that does not fit the events of its ends; and the last one of these, None if
     there are no more."""
-    names = connection.execute(_ENDED, {"after": after}).scalars().all()
+    names = connection.execute(_NAMES, {"after": after}).scalars().all()
     for name in names:
         of = {"of_execution": name}
-        if connection.execute(_ITS_END, of).scalar() != _content_digest(connection, connection.execute(_ONE, of).one()):
+        execution, ends = connection.execute(_ONE, of).one(), connection.execute(_ITS_ENDS, of).all()
+        # Otherwise one that is made to run again could be changed, and would end once more with what it holds then.
+        is_in_turn = all(it.kind == _IN_TURN[number % 2] for number, it in enumerate(ends))
+        has_ended = execution.ended_at is not None
+        if not is_in_turn or has_ended != bool(len(ends) % 2):
+            return name, None
+        if has_ended and ends[-1].payload != _content_digest(connection, execution):
             return name, None
     return None, names[-1] if names else None
 

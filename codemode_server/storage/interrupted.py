@@ -23,7 +23,7 @@ from codemode_server.support.private_files import NotPrivate
 logger = logging.getLogger(__name__)
 
 _MAX_EXECUTION_SECONDS = 3 * 86_400.0
-"""No execution takes longer; one that is older was interrupted, whoever ran it."""
+"""No execution takes longer. One that has an owner may have begun earlier, and run again now."""
 _ROW_BYTES = 300
 """About the size of the fixed-size fields and index entries of a row."""
 
@@ -45,7 +45,8 @@ _END = update(executions).where(executions.c.execution_id == bindparam("of_execu
 def settle_interrupted(database: Database, ownership: Ownership, now: float) -> None:
     """End the executions of killed products. Calls without an outcome stay so, since it is unknown. Blocks. Raises
     `JournalUnavailable`, `NotPrivate`, `OSError`: the record or the folder of the locks can't be used."""
-    database.transact(partial(_interrupt, executions.c.started_at < now - _MAX_EXECUTION_SECONDS, now))
+    is_without_owner = executions.c.owner.is_(None) & (executions.c.started_at < now - _MAX_EXECUTION_SECONDS)
+    database.transact(partial(_interrupt, is_without_owner, now))
     for owner in ownership.dead():
         try:
             database.transact(partial(_interrupt, executions.c.owner == owner.name, now))

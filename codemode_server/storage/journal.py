@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any
 
 import anyio
@@ -67,7 +68,12 @@ _REOPEN = update(executions).where(
 )
 _END_EXECUTION = (
     update(executions)
-    .where(executions.c.execution_id == bindparam("of_execution"), executions.c.ended_at.is_(None))
+    .where(
+        executions.c.execution_id == bindparam("of_execution"),
+        executions.c.ended_at.is_(None),
+        # Not one that counted as interrupted and goes on in another process.
+        executions.c.owner.is_not_distinct_from(bindparam("of_owner")),
+    )
     .values(milliseconds=func.coalesce(executions.c.milliseconds, 0) + bindparam("took"))
 )
 _ASK_TO_CANCEL = update(executions).where(*_OWN, executions.c.ended_at.is_(None))
@@ -115,6 +121,8 @@ class Journal:
         """Size of the values of each running execution so far."""
         self._recorded: dict[ExecutionId, int] = {}
         """Size of the rest of its rows."""
+        self._owners: dict[ExecutionId, str | None] = {}
+        """The owner with which it is recorded."""
         self._unwritten: dict[ExecutionId, Exception] = {}
         """Why an outcome of a running execution could not be written."""
 
@@ -130,6 +138,7 @@ class Journal:
         `recorded_…`: what the audit shows. Raises `MetaToolError`: another execution applies the same dry run."""
         owner = self._owner()
         execution_id = record.execution_id
+        self._owners[execution_id] = owner
         self._bytes[execution_id] = _ROW_BYTES + len(record.code or "")
         self._recorded[execution_id] = size_of(recorded_code, recorded_description)
 
@@ -189,6 +198,7 @@ class Journal:
         def reopen(connection: Connection) -> tuple[int, int] | None:
             if not connection.execute(_REOPEN, of | new).rowcount:
                 return None
+            self._owners[execution_id] = owner
             self._audit.add(connection, event)
             row = connection.execute(_SELECT_EXECUTION, of).one()
             return row.value_bytes or 0, row.record_bytes or 0
@@ -212,7 +222,11 @@ class Journal:
         it `is_awaited`, the end is written with what follows the answer, and a failure to write it is logged."""
         recorded = self._recorded.pop(execution_id, 0) + size_of(error)
         size = self._bytes.pop(execution_id, None)
-        of = {"of_execution": execution_id, "took": milliseconds}
+        of = {
+            "of_execution": execution_id,
+            "of_owner": self._owners.pop(execution_id, None),
+            "took": milliseconds,
+        }
         new = {
             "ended_at": self._clock(),
             "holder": None,
@@ -386,7 +400,8 @@ class Journal:
         """A function that returns the encrypted value. A small value is encrypted in the journal's thread, a large one
         before, so that other calls do not wait for it; that is shielded, since the outcome has to be recorded."""
         if not is_large(value):
-            return lambda: self._bounded(execution_id, json_of(value), place)
+            # Once, also where its step is done again: its size counts.
+            return cache(lambda: self._bounded(execution_id, json_of(value), place))
         with anyio.CancelScope(shield=True):
             data = await run_large(lambda: self._bounded(execution_id, json_of(value), place))
         return lambda: data

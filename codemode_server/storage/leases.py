@@ -41,6 +41,9 @@ _IS_RUNNING = (
 """Who takes this replica for dead waits until the call is recorded, or has ended the execution before."""
 _REMOVE = delete(processes).where(processes.c.name == bindparam("of_name"))
 
+_REMOVE_FORGOTTEN = delete(processes).where(processes.c.seen_at < _NOW - 86_400.0)
+"""Those that were killed without an execution that somebody had to end."""
+
 
 @dataclass(frozen=True, slots=True)
 class LapsedOwner:
@@ -65,6 +68,7 @@ class Leases:
         self._database = database
         self._name = uuid4().hex
         self._renewed_at: float | None = None
+        self._judges_from = 0.0
 
     def name(self) -> str:
         return self._name
@@ -90,13 +94,19 @@ class Leases:
         def renew(connection: Connection) -> None:
             if not connection.execute(_RENEW, {"of_name": self._name}).rowcount:
                 row = {"name": self._name, "began_at": time.time(), "seen_at": time.time()}
+                connection.execute(_REMOVE_FORGOTTEN)
                 connection.execute(upsert(connection, processes), row)
                 connection.execute(_RENEW, {"of_name": self._name})
 
         self._database.transact(renew)
+        if self._renewed_at is not None and began - self._renewed_at > LEASE_SECONDS:
+            # The database was away, perhaps for all: those that live get the time to renew theirs.
+            self._judges_from = time.monotonic() + LEASE_SECONDS
         self._renewed_at = began
 
     def dead(self) -> list[LapsedOwner]:
+        if time.monotonic() < self._judges_from:
+            return []
         names = self._database.transact(lambda connection: connection.execute(_DEAD).scalars().all())
         return [LapsedOwner(name, self._database) for name in names if name is not None]
 

@@ -33,7 +33,8 @@ _SESSION = {
     "synchronous_commit": "off",
     "statement_timeout": "30s",
     "lock_timeout": "5s",
-    "idle_in_transaction_session_timeout": "60s",
+    # The locks of a process that was stopped in a transaction go before its lease does: others have to end its programs.
+    "idle_in_transaction_session_timeout": "3s",
 }
 _DURABLE = "SET LOCAL synchronous_commit = on"
 _ONE_AT_A_TIME = f"LOCK TABLE {executions.name} IN SHARE UPDATE EXCLUSIVE MODE"

@@ -20,7 +20,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-VERSION = 27
+VERSION = 28
 """Increase it with each change of the tables. SQLite stores it as `user_version`."""
 
 metadata = MetaData()
@@ -157,7 +157,8 @@ events = Table(
     _text("payload", optional=True),
     Column("bytes", Integer, nullable=False),
 )
-Index("events_by_execution", events.c.principal, events.c.execution_id)
+Index("events_by_execution", events.c.execution_id)
+Index("events_by_chain", events.c.chain, events.c.number)
 Index("events_by_time", events.c.at, events.c.bytes)
 
 approvals = Table(

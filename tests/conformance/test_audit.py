@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
+import anyio
 import pytest
 
 from codemode_server.calls.audit import AuditEvent, AuditEventKind
@@ -12,10 +14,14 @@ from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.audit import Audit
+from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.ownership import LockedFolders
+from tests.database import change, rows
 
 X1, X2 = ExecutionId("x1"), ExecutionId("x2")
 LOCAL = Principal(PrincipalId("default"))
@@ -154,3 +160,52 @@ async def test_an_answer_that_comes_after_the_end_breaks_nothing(record: Record)
     await record.journal.end_call(X1, 1, CallOutcome(CallStatus.SUCCEEDED, 9.0, 1, "late"), recorded_result="str")
     assert (await record.journal.calls(LOCAL, X1))[0].outcome is not None, "control"
     assert await record.audit.verified() == ""
+
+
+async def test_it_is_verified_while_somebody_writes(record: Record, tmp_path: Path) -> None:
+    """Otherwise a long audit would keep every product from recording, and so from calling."""
+    await record.begin()
+    await record.end()
+    with closing(Database(tmp_path)) as database, database.begin():
+        audit = Audit(record.thread, reader=database)
+        with anyio.fail_after(4):
+            assert await audit.verified() == ""
+            assert (await audit.extent())[0] == 1
+            assert await audit.holds((await audit.extent())[1])
+
+
+async def test_its_queries_read_no_more_than_they_need(record: Record, tmp_path: Path) -> None:
+    await record.begin()
+    for which, index in (("execution_id = 'x1'", "events_by_execution"), ("chain = 'a'", "events_by_chain")):
+        query = f"EXPLAIN QUERY PLAN SELECT * FROM events WHERE {which} ORDER BY number DESC LIMIT 1"
+        ((*_, plan),) = rows(tmp_path, query)[:1]
+        assert f"USING INDEX {index}" in plan
+
+
+async def test_after_retention_it_still_fits_where_an_execution_was_resumed(record: Record, tmp_path: Path) -> None:
+    """The event of its first end stays with it, in the middle of those that are old."""
+    running = ExecutionRecord(X1, LOCAL, Session("s1"), None, ExecutionStatus.RUNNING, 1.0)
+    await record.journal.begin_execution(running, repeat=SEED)
+    await record.end()
+    await record.begin(X2)
+    await record.end(X2)
+    between = record.now + 0.5
+    assert await record.journal.reopen_execution(running, Session("s1"))
+    await record.end()
+    Upkeep(tmp_path, LockedFolders(tmp_path), Retention(1, 0), clock=lambda: 86_400 + between).pass_once()
+    assert await record.kinds(execution_id=X2) == ["execution_ended"], "the execution is gone, its event is in a chain"
+    assert await record.audit.verified() == ""
+    Upkeep(tmp_path, LockedFolders(tmp_path), Retention(1, 0), clock=lambda: 86_400 + record.now).pass_once()
+    assert await record.kinds() == [], "control"
+
+
+async def test_an_execution_that_is_made_to_run_again_shows(record: Record, tmp_path: Path) -> None:
+    await record.begin()
+    await record.call(1)
+    await record.end(calls=1)
+    change(tmp_path, "UPDATE executions SET ended_at = NULL, status = 'running', started_at = 1, owner = NULL")
+    change(tmp_path, "UPDATE calls SET tool = 'other'")
+    assert await record.audit.verified() == "execution x1"
+    Upkeep(tmp_path, LockedFolders(tmp_path), Retention(0, 0)).pass_once()
+    assert rows(tmp_path, "SELECT status FROM executions") == [("interrupted",)], "control"
+    assert await record.audit.verified() == "execution x1", "also once it has ended anew"

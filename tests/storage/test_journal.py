@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, ToolCall
 from codemode_server.domain.errors import JournalUnavailable
@@ -163,3 +164,24 @@ class TestWhereItCanNotBeUsed:
         thread.close()
         with pytest.raises(JournalUnavailable, match="is ending"):
             await record(journal)
+
+
+async def test_a_step_that_is_done_again_counts_its_values_once(tmp_path: Path) -> None:
+    """Otherwise an execution would lose values before its bound, and with them the answers that a resumed one needs."""
+    thread, sizes = DatabaseThread(tmp_path), list[int]()
+
+    def fail(connection: Connection) -> None:
+        raise JournalUnavailable("not this one")
+
+    for is_repeated in (False, True):
+        journal = Journal(thread, JournalCipher(tmp_path), Audit(thread), on_written=sizes.append)
+        name = f"x{is_repeated:d}"
+        await journal.begin_execution(execution(name))
+        await journal.begin_call(call(name=name), Allow("default"), is_read_only=True)
+        await journal.end_call(ExecutionId(name), 1, CallOutcome(CallStatus.SUCCEEDED, 1.0, 1, "x" * 500))
+        if is_repeated:  # all steps that share its transaction are done anew
+            thread.post(fail, on_error=lambda error: None)
+        await journal.begin_call(call(2, name=name), Allow("default"), is_read_only=True)
+        await journal.end_execution(ExecutionId(name), ExecutionStatus.SUCCEEDED, error=None, calls=1, milliseconds=1)
+    thread.close()
+    assert sizes[0] == sizes[1]

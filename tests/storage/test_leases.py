@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import anyio
 import anyio.to_thread
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from codemode_server.domain.calls import Allow, CallKey, ToolCall
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.startup.stores import Stores
 from codemode_server.storage.audit import Audit
 from codemode_server.storage.database import Database, PostgresAddress
 from codemode_server.storage.database_thread import DatabaseThread
@@ -41,14 +47,18 @@ class Replica:
         self.leases.renew()
         self.journal = Journal(self.thread, JournalCipher(self.folder), Audit(self.thread), self.leases)
 
-    async def begin(self) -> ExecutionRecord:
-        record = ExecutionRecord(X1, OWN, Session("s1"), IsolationLevel.WASM, ExecutionStatus.RUNNING, time.time())
+    async def begin(self, *, days_ago: float = 0.0) -> ExecutionRecord:
+        began = time.time() - days_ago * 86_400
+        record = ExecutionRecord(X1, OWN, Session("s1"), IsolationLevel.WASM, ExecutionStatus.RUNNING, began)
         await self.journal.begin_execution(record, repeat=Repeat.new())
         return record
 
     async def call(self, seq: int = 1) -> None:
         call = ToolCall(X1, seq, "crm", "write", {}, CallKey("crm", "write", "", 1))
         await self.journal.begin_call(call, Allow("rule 1"), is_read_only=False)
+
+    async def end(self) -> None:
+        await self.journal.end_execution(X1, ExecutionStatus.FAILED, error="lost", calls=1, milliseconds=5.0)
 
     async def settle(self) -> str:
         """What becomes of the execution once this replica has looked after the others."""
@@ -112,6 +122,38 @@ async def test_another_replica_goes_on_with_it_and_the_first_one_does_not(replic
     assert await one.settle() == "running", "control: it is the other's, which lives"
 
 
+async def test_a_replica_that_wakes_ends_no_execution_that_goes_on_elsewhere(replicas: tuple[Replica, Replica]) -> None:
+    one, other = replicas
+    record = await one.begin()
+    one.lapse()
+    await other.settle()
+    assert await other.journal.reopen_execution(record, Session("s2"))
+    one.leases.renew()
+    await one.end()
+    assert await other.settle() == "running"
+    await other.call()
+    await other.end()
+    assert await one.settle() == "failed", "control: its own replica ends it"
+
+
+async def test_one_that_was_stopped_in_a_transaction_keeps_the_others_from_nothing(
+    replicas: tuple[Replica, Replica],
+) -> None:
+    """It holds a lock on its execution then, which whoever interrupts that waits for."""
+    one, other = replicas
+    await one.begin()
+    became = ""
+    with suppress(JournalUnavailable), one.database.begin() as stopped:  # its connection is lost
+        one.leases.confirm(stopped, X1)
+        one.lapse()
+        began = time.monotonic()
+        with suppress(JournalUnavailable):
+            became = await other.settle()
+        took = time.monotonic() - began
+    assert became == "interrupted"
+    assert took < LEASE_SECONDS
+
+
 async def test_a_replica_that_was_stopped_sends_nothing_until_it_has_renewed_its_lease(
     replicas: tuple[Replica, Replica], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,3 +179,59 @@ async def test_two_replicas_that_look_after_a_third_end_its_execution_once(
     ends = [it for it in await Audit(replicas[0].thread).rows(OWN) if it.number is not None]
     assert [(it.event.kind.value, it.event.status) for it in ends] == [("execution_ended", "interrupted")]
     assert await Audit(replicas[0].thread).verified() == ""
+
+
+async def test_an_execution_that_began_days_ago_and_runs_again_goes_on(replicas: tuple[Replica, Replica]) -> None:
+    """For instance since its question was answered after a weekend."""
+    one, other = replicas
+    await one.begin(days_ago=4)
+    assert await other.settle() == "running"
+    await one.call()
+
+
+async def test_a_replica_that_had_lost_the_database_gives_the_others_time_to_renew(
+    replicas: tuple[Replica, Replica], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = replicas
+    await one.begin()
+    one.lapse()
+    clock, later = time.monotonic, LEASE_SECONDS + 1
+    monkeypatch.setattr("codemode_server.storage.leases.time.monotonic", lambda: clock() + later)
+    other.leases.renew()
+    assert await other.settle() == "running"
+    later += LEASE_SECONDS
+    assert await other.settle() == "interrupted", "control: it had that time"
+
+
+def test_replicas_that_were_killed_without_an_execution_are_forgotten(
+    replicas: tuple[Replica, Replica], tmp_path: Path
+) -> None:
+    one, _ = replicas
+    one.lapse()
+    third = Replica(one.address, tmp_path)
+    names = third.database.transact(lambda connection: connection.execute(select(processes.c.name)).scalars().all())
+    third.close()
+    assert len(names) == 2
+    assert one.leases.name() not in names
+
+
+async def test_a_lease_is_renewed_while_something_else_waits_for_a_lock() -> None:
+    renewals, is_enough = [0], threading.Event()
+
+    class Slow:
+        renewal_seconds = 0.01
+
+        def renew(self) -> None:
+            renewals[0] += 1
+            if renewals[0] > 3:
+                is_enough.set()
+
+        def dead(self) -> list[str]:
+            is_enough.wait(5)
+            return []
+
+    stores: Any = SimpleNamespace(ownership=Slow(), database=SimpleNamespace(transact=lambda step: None))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(Stores.keep_lease, stores)
+        assert await anyio.to_thread.run_sync(is_enough.wait, 4)
+        tasks.cancel_scope.cancel()

@@ -52,6 +52,7 @@ async def run(app: App) -> None:
         tasks.start_soon(_start, app)
         tasks.start_soon(_save_learned, app)
         tasks.start_soon(app.search.keep_indexed)
+        tasks.start_soon(app.stores.keep_lease)
 
 
 async def _start(app: App) -> None:
@@ -67,7 +68,6 @@ async def _start(app: App) -> None:
         if app.privacy is not None:
             tasks.start_soon(app.privacy.load)
         tasks.start_soon(app.stores.upkeep.run)
-        tasks.start_soon(app.stores.keep_lease)
         await anyio.to_thread.run_sync(_clean_leftovers, app, abandon_on_cancel=True)
         await app.search.stack.keep()
 

@@ -154,11 +154,15 @@ class Upkeep:
             .limit(_BATCH_ROWS)
         )
 
-        def remove() -> int:
-            names = database.transact(lambda connection: connection.execute(found).scalars().all())
-            which = executions.c.execution_id.in_(names)
+        def choose(connection: Connection) -> Sequence[str]:
+            names = connection.execute(found).scalars().all()
             # From now on nobody runs it again: without the answers of its calls, these would be sent once more.
-            database.transact(partial(_set_to_none, executions, ("seed",), which))
+            _set_to_none(executions, ("seed",), executions.c.execution_id.in_(names), connection)
+            return names
+
+        def remove() -> int:
+            names = database.transact(choose)
+            which = executions.c.execution_id.in_(names)
             its_calls = calls.c.execution_id.in_(names) & calls.c.arguments.is_not(None)
             self._change(database, calls, _without_values, its_calls)
             self._change(database, approvals, partial(_delete, approvals), approvals.c.execution_id.in_(names))

@@ -103,7 +103,7 @@ async def answered_by(address: str, request: Request, body: bytes, send: Send) -
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(leave)
-        with suppress(httpx2.TransportError):  # the host's answer ends in the middle if it had begun
+        with suppress(httpx2.TransportError, httpx2.InvalidURL):  # the host's answer ends in the middle if it had begun
             await pass_on()
         tasks.cancel_scope.cancel()
     return is_answered

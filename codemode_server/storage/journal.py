@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 import anyio
-from sqlalchemy import Connection, Integer, Select, bindparam, func, insert, select, update
+from sqlalchemy import Connection
 
 from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.domain.calls import (
@@ -32,18 +32,12 @@ from codemode_server.domain.executions import CallRecord, ExecutionRecord, Execu
 from codemode_server.domain.flows import holder_in
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.storage import journal_statements as statements
 from codemode_server.storage.audit import Audit, size_of
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_values import (
-    CALL_COLUMNS,
-    CALL_VALUES,
-    JournalCipher,
-    JournalValues,
-    json_of,
-    short,
-)
+from codemode_server.storage.journal_values import JournalCipher, JournalValues, json_of, short
 from codemode_server.storage.ownership import Ownership
-from codemode_server.storage.tables import calls, executions
+from codemode_server.storage.tables import calls
 from codemode_server.storage.upserts import upsert
 from codemode_server.support.off_loop import is_large, run_large
 from codemode_server.support.private_cipher import ValueUnreadable
@@ -51,47 +45,6 @@ from codemode_server.support.private_cipher import ValueUnreadable
 _ROW_BYTES = 300
 """About the size of the fixed-size fields and index entries of a row."""
 
-_OWN = (executions.c.principal == bindparam("of_principal"), executions.c.execution_id == bindparam("of_execution"))
-_ONE_CALL = (calls.c.execution_id == bindparam("of_execution"), calls.c.seq == bindparam("of_seq"))
-_BEGIN_EXECUTION = insert(executions)
-_SELECT_EXECUTION = select(executions).where(*_OWN)
-_SELECT_APPLYING = select(executions).where(
-    executions.c.principal == bindparam("of_principal"), executions.c.applies == bindparam("of_execution")
-)
-_APPLIED_BY = _SELECT_APPLYING.with_only_columns(executions.c.execution_id)
-_REOPEN = update(executions).where(
-    *_OWN,
-    executions.c.session_id == bindparam("of_session"),
-    executions.c.ended_at.is_not(None),
-    executions.c.status != ExecutionStatus.SUCCEEDED,
-    executions.c.seed.is_not(None),
-)
-_END_EXECUTION = (
-    update(executions)
-    .where(
-        executions.c.execution_id == bindparam("of_execution"),
-        executions.c.ended_at.is_(None),
-        # Not one that counted as interrupted and goes on in another process.
-        executions.c.owner.is_not_distinct_from(bindparam("of_owner")),
-    )
-    .values(milliseconds=func.coalesce(executions.c.milliseconds, 0) + bindparam("took"))
-)
-_ASK_TO_CANCEL = update(executions).where(*_OWN, executions.c.ended_at.is_(None))
-_IS_CANCELLED = select(executions.c.cancel_asked_at).where(executions.c.execution_id == bindparam("of_execution"))
-_SEED = select(executions.c.seed).where(*_OWN, executions.c.seed.is_not(None))
-_END_CALL = update(calls).where(*_ONE_CALL, calls.c.status == CallStatus.STARTED)
-_IS_OWN = select(executions.c.execution_id).where(*_OWN).exists()
-_SELECT_CALLS: dict[bool, Select[*tuple[Any, ...]]] = {
-    with_values: select(*CALL_COLUMNS, *(CALL_VALUES if with_values else ()))
-    .where(
-        calls.c.execution_id == bindparam("of_execution"),
-        calls.c.seq > bindparam("after"),
-        _IS_OWN,
-    )
-    .order_by(calls.c.seq)
-    .limit(bindparam("most", type_=Integer))
-    for with_values in (True, False)
-}
 MOST_CALLS = 2**31 - 1
 
 
@@ -146,7 +99,7 @@ class Journal:
             principal = record.principal.principal_id
             if record.applies is not None:
                 of = {"of_principal": principal, "of_execution": record.applies}
-                if (other := connection.execute(_APPLIED_BY, of).scalar()) is not None:
+                if (other := connection.execute(statements.APPLIED_BY, of).scalar()) is not None:
                     return ExecutionId(other)
             row = {
                 "execution_id": execution_id,
@@ -166,7 +119,7 @@ class Journal:
                 "description": self._values.encrypted(record.description, f"{execution_id}/description"),
                 "seed": self._values.encrypted(repeat and [repeat.seed.hex()], f"{execution_id}/seed"),
             }
-            connection.execute(_BEGIN_EXECUTION, row)
+            connection.execute(statements.BEGIN_EXECUTION, row)
             return None
 
         if (other := await self._thread.run(begin)) is not None:
@@ -196,11 +149,11 @@ class Journal:
         event = AuditEvent(AuditEventKind.EXECUTION_RESUMED, principal, session.session_id, execution_id, self._clock())
 
         def reopen(connection: Connection) -> tuple[int, int] | None:
-            if not connection.execute(_REOPEN, of | new).rowcount:
+            if not connection.execute(statements.REOPEN, of | new).rowcount:
                 return None
             self._owners[execution_id] = owner
             self._audit.add(connection, event)
-            row = connection.execute(_SELECT_EXECUTION, of).one()
+            row = connection.execute(statements.SELECT_EXECUTION, of).one()
             return row.value_bytes or 0, row.record_bytes or 0
 
         if (sizes := await self._thread.run(reopen)) is None:
@@ -239,7 +192,7 @@ class Journal:
 
         def end(connection: Connection) -> None:
             self._raise_unwritten(execution_id)
-            if connection.execute(_END_EXECUTION, of | new).rowcount:
+            if connection.execute(statements.END_EXECUTION, of | new).rowcount:
                 self._audit.add_end(connection, execution_id)
 
         try:
@@ -322,7 +275,7 @@ class Journal:
             values = {"result": result(), "error": self._values.encrypted(outcome.error, f"{place}/error")}
             if decision is not None:
                 values |= self._values.decision(decision, place)
-            connection.execute(_END_CALL, of | new | values)
+            connection.execute(statements.END_CALL, of | new | values)
 
         def keep_error(error: Exception) -> None:
             self._unwritten.setdefault(execution_id, error)
@@ -332,11 +285,11 @@ class Journal:
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
         """Without its program once the journal has removed that."""
-        return await self._execution(_SELECT_EXECUTION, principal, execution_id)
+        return await self._execution(statements.SELECT_EXECUTION, principal, execution_id)
 
     async def applied_by(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
         """The execution of this principal that applies a dry run; None if there is none (any more)."""
-        return await self._execution(_SELECT_APPLYING, principal, execution_id)
+        return await self._execution(statements.SELECT_APPLYING, principal, execution_id)
 
     async def _execution(
         self, statement: Any, principal: Principal, execution_id: ExecutionId
@@ -358,14 +311,14 @@ class Journal:
         without their values if they are only listed."""
         of: dict[str, object] = {"of_principal": principal.principal_id, "of_execution": execution_id}
         of |= {"after": after, "most": limit}
-        statement = _SELECT_CALLS[with_values]
+        statement = statements.SELECT_CALLS[with_values]
         rows = await self._thread.run(lambda connection: connection.execute(statement, of).all())
         return await run_large(self._values.calls, execution_id, rows)
 
     async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
         """The seed with which a program of this principal began; None if it can't run again or that can't be read."""
         of = {"of_principal": principal.principal_id, "of_execution": execution_id}
-        sealed = await self._thread.run(lambda connection: connection.execute(_SEED, of).scalar())
+        sealed = await self._thread.run(lambda connection: connection.execute(statements.SEED, of).scalar())
         try:
             seed, *_ = self._values.decrypted(sealed, f"{execution_id}/seed") or ("",)
         except ValueUnreadable:
@@ -379,11 +332,16 @@ class Journal:
             "of_execution": execution_id,
             "cancel_asked_at": self._clock(),
         }
-        return bool(await self._thread.run(lambda connection: connection.execute(_ASK_TO_CANCEL, values).rowcount))
+        return bool(
+            await self._thread.run(lambda connection: connection.execute(statements.ASK_TO_CANCEL, values).rowcount)
+        )
 
     async def is_to_be_cancelled(self, execution_id: ExecutionId) -> bool:
         of = {"of_execution": execution_id}
-        return await self._thread.run(lambda connection: connection.execute(_IS_CANCELLED, of).scalar()) is not None
+        return (
+            await self._thread.run(lambda connection: connection.execute(statements.IS_CANCELLED, of).scalar())
+            is not None
+        )
 
     def _owner(self) -> str | None:
         return None if self._ownership is None else self._ownership.name()

@@ -33,7 +33,7 @@ _SESSION = {
     "synchronous_commit": "off",
     "statement_timeout": "30s",
     "lock_timeout": "5s",
-    # The locks of a process that was stopped in a transaction go before its lease does: others have to end its programs.
+    # The locks of a process that was stopped in a transaction go before its lease does: others end its programs.
     "idle_in_transaction_session_timeout": "3s",
 }
 _DURABLE = "SET LOCAL synchronous_commit = on"

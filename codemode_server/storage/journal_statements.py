@@ -1,0 +1,54 @@
+"""The statements of the journal, built once. Parameters `of_…` say which row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Integer, Select, bindparam, func, insert, select, update
+
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.storage.journal_values import CALL_COLUMNS, CALL_VALUES
+from codemode_server.storage.tables import calls, executions
+
+_OWN = (executions.c.principal == bindparam("of_principal"), executions.c.execution_id == bindparam("of_execution"))
+_ONE_CALL = (calls.c.execution_id == bindparam("of_execution"), calls.c.seq == bindparam("of_seq"))
+BEGIN_EXECUTION = insert(executions)
+SELECT_EXECUTION = select(executions).where(*_OWN)
+SELECT_APPLYING = select(executions).where(
+    executions.c.principal == bindparam("of_principal"), executions.c.applies == bindparam("of_execution")
+)
+APPLIED_BY = SELECT_APPLYING.with_only_columns(executions.c.execution_id)
+REOPEN = update(executions).where(
+    *_OWN,
+    executions.c.session_id == bindparam("of_session"),
+    executions.c.ended_at.is_not(None),
+    executions.c.status != ExecutionStatus.SUCCEEDED,
+    executions.c.seed.is_not(None),
+)
+END_EXECUTION = (
+    update(executions)
+    .where(
+        executions.c.execution_id == bindparam("of_execution"),
+        executions.c.ended_at.is_(None),
+        # Not one that counted as interrupted and goes on in another process.
+        executions.c.owner.is_not_distinct_from(bindparam("of_owner")),
+    )
+    .values(milliseconds=func.coalesce(executions.c.milliseconds, 0) + bindparam("took"))
+)
+ASK_TO_CANCEL = update(executions).where(*_OWN, executions.c.ended_at.is_(None))
+IS_CANCELLED = select(executions.c.cancel_asked_at).where(executions.c.execution_id == bindparam("of_execution"))
+SEED = select(executions.c.seed).where(*_OWN, executions.c.seed.is_not(None))
+END_CALL = update(calls).where(*_ONE_CALL, calls.c.status == CallStatus.STARTED)
+_IS_OWN = select(executions.c.execution_id).where(*_OWN).exists()
+SELECT_CALLS: dict[bool, Select[*tuple[Any, ...]]] = {
+    with_values: select(*CALL_COLUMNS, *(CALL_VALUES if with_values else ()))
+    .where(
+        calls.c.execution_id == bindparam("of_execution"),
+        calls.c.seq > bindparam("after"),
+        _IS_OWN,
+    )
+    .order_by(calls.c.seq)
+    .limit(bindparam("most", type_=Integer))
+    for with_values in (True, False)
+}

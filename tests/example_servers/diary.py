@@ -67,6 +67,12 @@ def record(run: int, number: int) -> int:
 
 
 @server.tool(annotations={"readOnlyHint": True})
+def recall(run: int, number: int) -> int:
+    """As `record`, for a call that only reads: its entry has a third element."""
+    return append(json.dumps([run, number, "read"]))
+
+
+@server.tool(annotations={"readOnlyHint": True})
 def count() -> int:
     """The number of entries; this one is added."""
     return append("(count)")

@@ -74,27 +74,20 @@ class Cluster:
 
     def owner(self, execution_id: str) -> str:
         """The replica that ran it."""
-        ((name,),) = rows(
-            self.folder / "state", f"SELECT owner FROM journal_executions WHERE execution_id = '{execution_id}'"
-        )
+        ((name,),) = rows(self.folder / "state", f"SELECT owner FROM executions WHERE execution_id = '{execution_id}'")
         return str(name)
 
     def running_replica(self) -> Served:
         """The one whose program runs: it holds the lock on the folder of the program's owner."""
-        ((owner,),) = rows(self.folder / "state", "SELECT owner FROM journal_executions WHERE ended_at IS NULL")
+        ((owner,),) = rows(self.folder / "state", "SELECT owner FROM executions WHERE ended_at IS NULL")
         lock = str(self.folder / "state" / "running" / owner / "lock")
         return next(it for it in self.replicas if lock in map(os.path.realpath, _open_files(it.process.pid)))
 
     def executions(self) -> list[str]:
-        return [
-            it
-            for (it,) in rows(self.folder / "state", "SELECT execution_id FROM journal_executions ORDER BY started_at")
-        ]
+        return [it for (it,) in rows(self.folder / "state", "SELECT execution_id FROM executions ORDER BY started_at")]
 
     def statuses(self) -> list[str]:
-        return [
-            it for (it,) in rows(self.folder / "state", "SELECT status FROM journal_executions ORDER BY started_at")
-        ]
+        return [it for (it,) in rows(self.folder / "state", "SELECT status FROM executions ORDER BY started_at")]
 
 
 def _open_files(pid: int) -> Iterator[Path]:
@@ -214,7 +207,7 @@ async def test_a_question_is_answered_at_the_other_replica_than_the_one_that_ask
                 for _ in range(4):
                     assert (await ask(host, ASK_CITY)).value == [answer]
     assert len(told(tmp_path)) == len(person.seen) == 6
-    assert len({name for (name,) in rows(tmp_path / "state", "SELECT owner FROM journal_executions")}) == 2
+    assert len({name for (name,) in rows(tmp_path / "state", "SELECT owner FROM executions")}) == 2
 
 
 async def test_an_answer_to_a_replica_that_was_stopped_says_how_to_go_on(tmp_path: Path) -> None:
@@ -340,6 +333,7 @@ async def test_a_replica_that_is_killed_costs_its_hosts_an_error_and_nothing_is_
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(run)
                 await anyio.to_thread.run_sync(until, lambda: reached(tmp_path))
+                await anyio.sleep(0.5)  # the outcome of the call is recorded
                 both.running_replica().process.kill()
             assert failures
             async with both.host("legacy") as host:

@@ -86,6 +86,10 @@ class Cluster:
     def executions(self) -> list[str]:
         return [it for (it,) in rows(self.folder / "state", "SELECT execution_id FROM executions ORDER BY started_at")]
 
+    def is_call_recorded(self) -> bool:
+        """True once the outcome of a call is recorded, which follows its answer within a moment."""
+        return bool(rows(self.folder / "state", "SELECT 1 FROM calls WHERE status = 'succeeded'"))
+
     def statuses(self) -> list[str]:
         return [it for (it,) in rows(self.folder / "state", "SELECT status FROM executions ORDER BY started_at")]
 
@@ -332,8 +336,7 @@ async def test_a_replica_that_is_killed_costs_its_hosts_an_error_and_nothing_is_
         with anyio.fail_after(90):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(run)
-                await anyio.to_thread.run_sync(until, lambda: reached(tmp_path))
-                await anyio.sleep(0.5)  # the outcome of the call is recorded
+                await anyio.to_thread.run_sync(until, both.is_call_recorded)
                 both.running_replica().process.kill()
             assert failures
             async with both.host("legacy") as host:

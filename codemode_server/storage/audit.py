@@ -292,11 +292,10 @@ def _rows(
 
 
 def _event_row(row: AnyRow) -> AuditRow:
-    number, digest, kind, owner, session_id, execution_id, *others = row
-    event = AuditEvent(
-        AuditEventKind(kind), Principal(PrincipalId(owner)), session_id, ExecutionId(execution_id), *others
-    )
-    return AuditRow(event, number, digest)
+    number, digest, kind, owner, session_id, execution_id, at, *others = row
+    about = Principal(PrincipalId(owner)), session_id, ExecutionId(execution_id), at
+    named = dict(zip(_EVENT_NAMES[5:], others, strict=True))
+    return AuditRow(AuditEvent(AuditEventKind(kind), *about, **named), number, digest)
 
 
 def _started(row: AnyRow) -> AuditRow:

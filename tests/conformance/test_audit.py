@@ -209,3 +209,11 @@ async def test_an_execution_that_is_made_to_run_again_shows(record: Record, tmp_
     Upkeep(tmp_path, LockedFolders(tmp_path), Retention(0, 0)).pass_once()
     assert rows(tmp_path, "SELECT status FROM executions") == [("interrupted",)], "control"
     assert await record.audit.verified() == "execution x1", "also once it has ended anew"
+
+
+async def test_an_event_is_read_back_with_all_that_it_says(record: Record) -> None:
+    about = (LOCAL, "s1", X1, 1_000.25)
+    said = {"seq": 3, "server": "github", "tool": "list", "reason": "elicitation", "status": "accept", "payload": "{}"}
+    event = AuditEvent(AuditEventKind.INPUT_REQUESTED, *about, decision="allow", **said)  # type: ignore[arg-type]
+    record.audit.append(event)
+    assert [it.event for it in await record.audit.rows(LOCAL)] == [event]

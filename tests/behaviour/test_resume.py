@@ -233,7 +233,7 @@ async def test_a_person_or_the_setting_decides_about_a_write_without_an_answer_a
         notes = [line for line in answer.content.get("notes", ()) if 'diary.write_and_wait(text="a"): ' in line]
         assert [said in line for line in notes] == [True]
         assert one.diary() == ["a"] * entries
-        assert all(it.question.reads == ("diary.count()",) for it in asked)
+        assert all("diary.count()" in it.question.reads for it in asked)
         assert [it.question.result for it in asked[:2]] == [
             "an integer",
             "an integer (not accepted: 'result' must be an integer, not null)",

@@ -116,12 +116,14 @@ class AuditLines:
     def _what(self, event: AuditEvent) -> str:
         title = self._text(".".join(filter(None, (event.server, event.tool))))
         which = " ".join(filter(None, [f"call {event.seq}" if event.seq is not None else "", title]))
-        reason, took = self._text(event.reason or ""), f"after {event.milliseconds or 0:,.0f} ms"
-        ended = f"{event.status} {took}" + (f": {self._text(event.error)}" if event.error else "")
+        reason = self._text(event.reason or "")
+        took = "" if event.milliseconds is None else f" after {event.milliseconds:,.0f} ms"
+        ended = f"{event.status}{took}" + (f": {self._text(event.error)}" if event.error else "")
         match event.kind:
-            case AuditEventKind.EXECUTION_STARTED | AuditEventKind.EXECUTION_RESUMED:
-                what = event.kind.value.removeprefix("execution_")
-                return f"{what} in {event.level or 'no sandbox'}" + (f": {reason}" if reason else "")
+            case AuditEventKind.EXECUTION_STARTED:
+                return f"started in {event.level or 'no sandbox'}" + (f": {reason}" if reason else "")
+            case AuditEventKind.EXECUTION_RESUMED:
+                return "resumed"
             case AuditEventKind.EXECUTION_ENDED:
                 return ended
             case AuditEventKind.CALL_DECIDED:

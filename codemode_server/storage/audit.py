@@ -268,26 +268,29 @@ def _rows(
         own_events = own_events.where(events.c.execution_id == execution_id)
         own = own.where(executions.c.execution_id == execution_id)
     rows = [_event_row(it) for it in connection.execute(own_events.order_by(events.c.number.desc()).limit(limit))]
-    newest = connection.execute(own.order_by(executions.c.started_at.desc()).limit(limit)).all()
+    newest = [*connection.execute(own.order_by(executions.c.started_at.desc()).limit(limit))]
+    # Older ones that were resumed, or ended late.
+    others = {it.event.execution_id for it in rows} - {it.execution_id for it in newest}
+    newest += connection.execute(own.where(executions.c.execution_id.in_(others))) if others else ()
     sessions = {it.execution_id: it.session_id for it in newest}
-    ends = {(it.event.execution_id, it.event.at): it for it in rows if it.event.kind is AuditEventKind.EXECUTION_ENDED}
+    ended = AuditEventKind.EXECUTION_ENDED
+    ends = {(it.event.execution_id, it.event.at): place for place, it in enumerate(rows) if it.event.kind is ended}
     for execution in newest:
         rows.append(_started(execution))
         if execution.ended_at is None:
             continue
         # What the event of its end does not say.
-        event = _ended(execution)
-        if (its := ends.get((execution.execution_id, execution.ended_at))) is not None:
-            rows[rows.index(its)] = AuditRow(event, its.number, its.digest)
+        if (place := ends.get((execution.execution_id, execution.ended_at))) is not None:
+            rows[place] = AuditRow(_ended(execution), rows[place].number, rows[place].digest)
     names = own.with_only_columns(executions.c.execution_id).order_by(executions.c.started_at.desc()).limit(limit)
     theirs = select(*_CALL).where(
-        calls.c.execution_id.in_(names.scalar_subquery()),
+        calls.c.execution_id.in_(names.scalar_subquery()) | calls.c.execution_id.in_(others),
         func.coalesce(calls.c.ended_at, calls.c.started_at) >= since,
     )
     for call in connection.execute(theirs.order_by(calls.c.started_at.desc()).limit(limit)):
         if (session := sessions.get(call.execution_id)) is not None:
             rows += _call_rows(principal, session, call)
-    rows = sorted((it for it in rows if it.event.at >= since), key=attrgetter("event.at", "order"))
+    rows = sorted((it for it in rows if it.event.at >= since), key=attrgetter("event.at", "order", "place"))
     return rows[-limit:]
 
 

@@ -217,3 +217,24 @@ async def test_an_event_is_read_back_with_all_that_it_says(record: Record) -> No
     event = AuditEvent(AuditEventKind.INPUT_REQUESTED, *about, decision="allow", **said)  # type: ignore[arg-type]
     record.audit.append(event)
     assert [it.event for it in await record.audit.rows(LOCAL)] == [event]
+
+
+async def test_an_old_execution_that_was_resumed_last_is_among_the_newest_rows(record: Record) -> None:
+    await record.journal.begin_execution(
+        old := ExecutionRecord(X1, LOCAL, Session("s1"), IsolationLevel.WASM, ExecutionStatus.RUNNING, 1.0), repeat=SEED
+    )
+    await record.end()
+    await record.begin(X2)
+    await record.end(X2)
+    assert await record.journal.reopen_execution(old, Session("s1"))
+    await record.call(1)
+    await record.end(calls=1)
+    rows = [it.event for it in await record.audit.rows(LOCAL, limit=2)]
+    assert [(it.execution_id, it.kind.value) for it in rows] == [(X1, "call_ended"), (X1, "execution_ended")]
+    assert rows[1].milliseconds == 10.0
+
+
+async def test_events_of_one_moment_are_in_the_order_in_which_they_were_written(record: Record) -> None:
+    for tool in ("a", "b", "c"):
+        record.audit.append(AuditEvent(AuditEventKind.TOOL_ACCEPTED, LOCAL, "", ExecutionId(""), 5.0, tool=tool))
+    assert [it.event.tool for it in await record.audit.rows(LOCAL)] == ["a", "b", "c"]

@@ -141,7 +141,9 @@ class Reruns:
             )
         repeat = await self.journal.repeat(context.principal, execution_id)
         if record.kind is ExecutionKind.DIRECT_CALL or not record.code or repeat is None:
-            raise MetaToolError(f"{execution_id} has no program that can run again")
+            is_removed = record.kind is ExecutionKind.PROGRAM and record.code is None
+            why = ": the journal has removed it (state.journal_hours)" if is_removed else ""
+            raise MetaToolError(f"{execution_id} has no program that can run again{why}")
         return await self._taken_over(record, record.code, repeat, context)
 
     async def _reopened(self, past: _RecordedRun, context: Caller) -> _RecordedRun:

@@ -77,11 +77,6 @@ class AuditRow:
     """SHA-256 over the digest of the chain's event before and this one, hexadecimal."""
 
     @property
-    def place(self) -> int:
-        """Among events of one kind and moment."""
-        return self.number or 0
-
-    @property
-    def order(self) -> int:
-        """Among rows of one moment."""
-        return [*AuditEventKind].index(self.event.kind)
+    def place(self) -> tuple[float, int, int]:
+        """Among other rows: by time; of one moment by kind, and then as they were written."""
+        return self.event.at, [*AuditEventKind].index(self.event.kind), self.number or 0

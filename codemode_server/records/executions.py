@@ -38,10 +38,11 @@ from codemode_server.storage.database import Database, PostgresAddress
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.history import History
 from codemode_server.storage.interrupted import settle_before_reading
-from codemode_server.storage.journal import MOST_CALLS, Journal
+from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.ownership import ownership
 from codemode_server.storage.sqlite import FILE_NAME, unavailable
+from codemode_server.storage.tables import ALL_ROWS
 from codemode_server.support.redaction import payload
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Records:
         return None if found is None else found[0]
 
     async def find(
-        self, execution_id: ExecutionId, *, after: int = 0, limit: int = MOST_CALLS, with_values: bool = True
+        self, execution_id: ExecutionId, *, after: int = 0, limit: int = ALL_ROWS, with_values: bool = True
     ) -> tuple[ExecutionRecord, list[CallRecord], str] | None:
         """The execution, its calls after number `after`, and its whole program, empty if that is not recorded; None if
         there is none."""

@@ -257,9 +257,7 @@ def _too_many_values(database: Database, most: int) -> float | None:
     bytes; None if they fit."""
     size, has_values = executions.c.value_bytes, executions.c.value_bytes.is_not(None)
     # The newest stay, however large, so that no program can have its own values removed.
-    newest_first = (
-        select(executions.c.ended_at, size).where(has_values).order_by(executions.c.ended_at.desc()).offset(1)
-    )
+    newest_first = select(executions.c.ended_at, size).where(has_values).order_by(executions.c.ended_at.desc())
     with database.begin(reads=True) as connection:
         total = connection.execute(select(func.sum(size)).where(has_values)).scalar() or 0
         return None if total <= most else _beyond(connection.execute(newest_first.offset(1)), most * 9 // 10)

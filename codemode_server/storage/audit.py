@@ -2,9 +2,9 @@
 
 Each process writes a chain of its own: a row holds the digest of the chain's row before it and its own, so no writer
 waits for another. The row of an execution's end also holds a digest over the execution and its calls. So rows that were
-changed, inserted, moved or deleted show, but for the newest ones of a chain, whole chains, and what retention may have
-deleted: oldest rows. Somebody who can write the database can also compute all digests anew. To notice that, copy the
-newest digest elsewhere from time to time.
+changed, inserted, moved or deleted show, but for the newest ones of a chain, whole chains, executions that were deleted
+with their calls, and what retention may have deleted: oldest rows. Somebody who can write the database can also compute
+all digests anew. To notice that, copy the newest digest elsewhere from time to time.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import AnyRow, Database
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
-from codemode_server.storage.tables import calls, events, executions, plain
+from codemode_server.storage.tables import ALL_ROWS, calls, events, executions, plain
 
 _ROW_BYTES = 250
 """About the size of the fixed-size fields and index entries of a row."""
 _VERIFIED_AT_ONCE = 1_000
-_MOST = 2**31 - 1
 
 _EVENT = tuple(
     events.c[it]
@@ -125,11 +124,11 @@ class Audit:
         *,
         execution_id: ExecutionId | None = None,
         since: float = 0.0,
-        limit: int = _MOST,
+        limit: int = ALL_ROWS,
     ) -> list[AuditRow]:
         """The principal's newest rows from a time on, oldest first, of one execution or all: the beginnings and ends of
-        executions and calls, and the events. Calls are those of as many newest executions as `limit`. Raises
-        `AuditUnavailable`."""
+        executions and calls, and the events. Calls are those of as many newest executions as `limit`, and of those that
+        the events are of. Raises `AuditUnavailable`."""
         return await self._run(partial(_rows, principal, execution_id, since, limit), self._reader)
 
     async def verified(self) -> str:
@@ -215,13 +214,9 @@ def digest_of(before: str, values: Iterable[Any]) -> str:
 
 def _values(event: AuditEvent) -> tuple[Any, ...]:
     """In the order of the columns, with the types that the database returns, so that the digest can be verified."""
-    return (
-        *(event.kind.value, event.principal.principal_id, event.session_id, event.execution_id, float(event.at)),
-        *(
-            event.seq,
-            *map(plain, (event.server, event.tool, event.decision, event.reason, event.status, event.payload)),
-        ),
-    )
+    texts = event.server, event.tool, event.decision, event.reason, event.status, event.payload
+    about = event.kind.value, event.principal.principal_id, event.session_id, event.execution_id, float(event.at)
+    return *about, event.seq, *map(plain, texts)
 
 
 def _content_digest(connection: Connection, execution: AnyRow) -> str:
@@ -262,7 +257,7 @@ def _rows(
     )
     own = select(*_EXECUTION).where(
         executions.c.principal == principal.principal_id,
-        func.coalesce(executions.c.ended_at, _MOST * 1e6) >= since,
+        executions.c.ended_at.is_(None) | (executions.c.ended_at >= since),
     )
     if execution_id is not None:
         own_events = own_events.where(events.c.execution_id == execution_id)
@@ -290,7 +285,7 @@ def _rows(
     for call in connection.execute(theirs.order_by(calls.c.started_at.desc()).limit(limit)):
         if (session := sessions.get(call.execution_id)) is not None:
             rows += _call_rows(principal, session, call)
-    rows = sorted((it for it in rows if it.event.at >= since), key=attrgetter("event.at", "order", "place"))
+    rows = sorted((it for it in rows if it.event.at >= since), key=attrgetter("place"))
     return rows[-limit:]
 
 

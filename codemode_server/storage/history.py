@@ -25,14 +25,13 @@ from codemode_server.domain.history import (
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import AnyRow, Database
-from codemode_server.storage.tables import calls, events, executions
+from codemode_server.storage.tables import ALL_ROWS, calls, events, executions
 
 MAX_EXAMINED = 20_000
 MAX_COUNTED_CALLS = 50_000
 """Newest calls of which decisions are counted."""
 _MAX_TOOLS = 4
 _MAX_COUNTS = 200
-_MOST = 2**31 - 1
 
 _OWN = executions.c.principal == bindparam("of_principal")
 _NEWEST_FIRST = executions.c.started_at.desc()
@@ -89,7 +88,7 @@ class History:
 
     async def names(self, principal: Principal, since: float, limit: int | None) -> list[ExecutionId]:
         """The executions that started since then, newest first."""
-        of = {"of_principal": principal.principal_id, "since": since, "most": _MOST if limit is None else limit}
+        of = {"of_principal": principal.principal_id, "since": since, "most": ALL_ROWS if limit is None else limit}
         names = await self._database.read(lambda connection: connection.execute(_NAMES, of).scalars().all())
         return [*map(ExecutionId, names)]
 

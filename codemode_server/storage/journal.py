@@ -37,15 +37,13 @@ from codemode_server.storage.audit import Audit, size_of
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher, JournalValues, json_of, short
 from codemode_server.storage.ownership import Ownership
-from codemode_server.storage.tables import calls
+from codemode_server.storage.tables import ALL_ROWS, calls
 from codemode_server.storage.upserts import upsert
 from codemode_server.support.off_loop import is_large, run_large
 from codemode_server.support.private_cipher import ValueUnreadable
 
 _ROW_BYTES = 300
 """About the size of the fixed-size fields and index entries of a row."""
-
-MOST_CALLS = 2**31 - 1
 
 
 class Journal:
@@ -304,7 +302,7 @@ class Journal:
         execution_id: ExecutionId,
         *,
         after: int = 0,
-        limit: int = MOST_CALLS,
+        limit: int = ALL_ROWS,
         with_values: bool = True,
     ) -> list[CallRecord]:
         """The calls of an execution of this principal in the order of their numbers, from the one after `after` on;

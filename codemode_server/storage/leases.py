@@ -40,7 +40,6 @@ _IS_RUNNING = (
 )
 """Who takes this replica for dead waits until the call is recorded, or has ended the execution before."""
 _REMOVE = delete(processes).where(processes.c.name == bindparam("of_name"))
-
 _REMOVE_FORGOTTEN = delete(processes).where(processes.c.seen_at < _NOW - 86_400.0)
 """Those that were killed without an execution that somebody had to end."""
 

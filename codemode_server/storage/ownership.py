@@ -70,12 +70,12 @@ class LockedFolders:
 
     renewal_seconds: float | None = None
 
-    def renew(self) -> None:
-        """The system holds the lock."""
-
     def __init__(self, state_folder: Path) -> None:
         self._state_folder = state_folder
         self._own: RunFolder | None = None
+
+    def renew(self) -> None:
+        """The system holds the lock."""
 
     def name(self) -> str | None:
         """None if no folder can be locked."""

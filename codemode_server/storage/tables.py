@@ -5,10 +5,13 @@ Times are seconds since 1970. A database with tables of another version is set a
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Dialect,
     Double,
     Index,
@@ -22,6 +25,9 @@ from sqlalchemy import (
 
 VERSION = 28
 """Increase it with each change of the tables. SQLite stores it as `user_version`."""
+
+ALL_ROWS = 2**31 - 1
+"""The limit of a statement that has none."""
 
 metadata = MetaData()
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
@@ -52,6 +58,11 @@ def _text(name: str, *, is_key: bool = False, optional: bool = False) -> Column[
 def _own(name: str, *, optional: bool = False) -> Column[str]:
     """A text that only codemode-server makes."""
     return Column(name, Text, nullable=optional)
+
+
+def _index_where(where: ColumnElement[bool], name: str, *columns: Column[Any], is_unique: bool = False) -> None:
+    """An index of the rows for which `where` holds."""
+    Index(name, *columns, unique=is_unique, sqlite_where=where, postgresql_where=where)
 
 
 executions = Table(
@@ -87,26 +98,15 @@ executions = Table(
     Column("value_bytes", BigInteger),
 )
 Index("executions_by_time", executions.c.principal, executions.c.started_at)
-Index(
-    "executions_running",
-    executions.c.owner,
-    sqlite_where=executions.c.ended_at.is_(None),
-    postgresql_where=executions.c.ended_at.is_(None),
-)
-Index(
-    "executions_with_holder",
-    executions.c.principal,
-    sqlite_where=executions.c.holder.is_not(None),
-    postgresql_where=executions.c.holder.is_not(None),
-)
+_index_where(executions.c.ended_at.is_(None), "executions_running", executions.c.owner)
+_index_where(executions.c.holder.is_not(None), "executions_with_holder", executions.c.principal)
 Index("executions_ended", executions.c.ended_at, executions.c.value_bytes)
-Index(
+_index_where(
+    executions.c.applies.is_not(None),
     "executions_applies",
     executions.c.principal,
     executions.c.applies,
-    unique=True,
-    sqlite_where=executions.c.applies.is_not(None),
-    postgresql_where=executions.c.applies.is_not(None),
+    is_unique=True,
 )
 
 calls = Table(
@@ -176,20 +176,8 @@ approvals = Table(
     Column("answer", LargeBinary),
 )
 Index("approvals_by_execution", approvals.c.execution_id, approvals.c.key_hint)
-Index(
-    "approvals_open",
-    approvals.c.principal,
-    approvals.c.asked_at,
-    sqlite_where=approvals.c.answer.is_(None),
-    postgresql_where=approvals.c.answer.is_(None),
-)
-Index(
-    "approvals_remembered",
-    approvals.c.principal,
-    approvals.c.session_id,
-    sqlite_where=approvals.c.scope.is_not(None),
-    postgresql_where=approvals.c.scope.is_not(None),
-)
+_index_where(approvals.c.answer.is_(None), "approvals_open", approvals.c.principal, approvals.c.asked_at)
+_index_where(approvals.c.scope.is_not(None), "approvals_remembered", approvals.c.principal, approvals.c.session_id)
 
 tool_definitions = Table(
     "tool_definitions",
@@ -226,22 +214,20 @@ privacy_tokens = Table(
     Column("change", BigInteger, nullable=False),
     _text("server"),
 )
-Index(
+_index_where(
+    privacy_tokens.c.lookup.is_not(None),
     "privacy_tokens_lookup",
     privacy_tokens.c.principal,
     privacy_tokens.c.lookup,
-    unique=True,
-    sqlite_where=privacy_tokens.c.lookup.is_not(None),
-    postgresql_where=privacy_tokens.c.lookup.is_not(None),
+    is_unique=True,
 )
 Index("privacy_tokens_change", privacy_tokens.c.principal, privacy_tokens.c.change, unique=True)
-Index(
+_index_where(
+    privacy_tokens.c.lookup.is_not(None),
     "privacy_tokens_room",
     privacy_tokens.c.principal,
     privacy_tokens.c.server,
     privacy_tokens.c.lookup,
-    sqlite_where=privacy_tokens.c.lookup.is_not(None),
-    postgresql_where=privacy_tokens.c.lookup.is_not(None),
 )
 
 session_sources = Table(
@@ -283,15 +269,6 @@ cache = Table(
     Column("used_at", Double, nullable=False),
 )
 Index("cache_by_time", cache.c.kind, cache.c.used_at)
-
-credentials = Table(
-    "credentials",
-    metadata,
-    _text("principal", is_key=True),
-    _text("server", is_key=True),
-    Column("value", LargeBinary, nullable=False),
-    Column("changed_at", Double, nullable=False),
-)
 
 processes = Table(
     "processes",

@@ -74,6 +74,7 @@ class Reading:
         settings = self._with_principal(self._with_paths(settings))
         self._learn_secrets(settings)
         self._warn_of_unknown_groups(settings, expanded)
+        self._warn_of_missing_key(settings, expanded)
         self._check_named_servers(settings, expanded)
         return settings
 
@@ -217,6 +218,16 @@ class Reading:
                 meant = nearest(group, tuple(settings.groups))
                 hint = f"; did you mean {meant!r}?" if meant else ""
                 self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: no group {group!r}{hint}")
+
+    def _warn_of_missing_key(self, settings: Settings, tree: Node) -> None:
+        if settings.state.database is None or settings.state.key is not None:
+            return
+        node = checking.find(tree, ("state", "database"))
+        self.warnings.append(
+            f"{self.problems.name}:{node.line}: {node.where}: without `state.key` each server makes a key of its own, "
+            "and others on this database can't read what it records. Add `key: ${CODEMODE_KEY}` to `state`, and run "
+            'once, beside this file: (umask 077; echo "CODEMODE_KEY=$(openssl rand -hex 32)" >> .env)'
+        )
 
 
 def _sections(settings: Settings) -> Iterator[tuple[str, Section]]:

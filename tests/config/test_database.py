@@ -51,3 +51,12 @@ def test_an_address_of_another_form_is_refused(folder: Folder, address: str, rea
     (line,) = folder.refusal(f"state: {{database: '{address}'}}")
     assert line.startswith(f"upstream.yaml:1: state.database: {reason}")
     assert PASSWORD not in line
+
+
+def test_a_database_for_several_servers_without_a_key_for_all_is_warned_of(folder: Folder) -> None:
+    (warning,) = folder.load(f"state: {{database: '{ADDRESS}'}}").warnings
+    assert warning.startswith("upstream.yaml:1: state.database: without `state.key` each server makes a key of its own")
+    assert "CODEMODE_KEY=$(openssl rand -hex 32)" in warning
+    with_key = f"state: {{database: '{ADDRESS}', key: '${{CODEMODE_KEY}}'}}"
+    assert folder.load(with_key, env={"CODEMODE_KEY": "k" * 64}).warnings == ()
+    assert folder.load("state: {dir: state}").warnings == (), "one server on SQLite"

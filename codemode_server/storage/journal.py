@@ -258,7 +258,8 @@ class Journal:
         has_result = outcome.status is CallStatus.SUCCEEDED or outcome.result is not None
         received = [outcome.encoding, outcome.result]
         result = await self._prepared(execution_id, received, f"{place}/result") if has_result else lambda: None
-        of = {"of_execution": execution_id, "of_seq": seq}
+        owner = self._owners[execution_id] if execution_id in self._owners else self._owner()
+        of = {"of_execution": execution_id, "of_seq": seq, "of_owner": owner}
         new = {
             "status": outcome.status,
             "milliseconds": outcome.milliseconds,

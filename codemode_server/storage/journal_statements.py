@@ -26,20 +26,25 @@ REOPEN = update(executions).where(
     executions.c.status != ExecutionStatus.SUCCEEDED,
     executions.c.seed.is_not(None),
 )
+_IS_OF_OWNER = executions.c.owner.is_not_distinct_from(bindparam("of_owner"))
 END_EXECUTION = (
     update(executions)
     .where(
         executions.c.execution_id == bindparam("of_execution"),
         executions.c.ended_at.is_(None),
-        # Not one that counted as interrupted and goes on in another process.
-        executions.c.owner.is_not_distinct_from(bindparam("of_owner")),
+        _IS_OF_OWNER,  # not one that counted as interrupted and goes on in another process
     )
     .values(milliseconds=func.coalesce(executions.c.milliseconds, 0) + bindparam("took"))
 )
 ASK_TO_CANCEL = update(executions).where(*_OWN, executions.c.ended_at.is_(None))
 IS_CANCELLED = select(executions.c.cancel_asked_at).where(executions.c.execution_id == bindparam("of_execution"))
 SEED = select(executions.c.seed).where(*_OWN, executions.c.seed.is_not(None))
-END_CALL = update(calls).where(*_ONE_CALL, calls.c.status == CallStatus.STARTED)
+END_CALL = update(calls).where(
+    *_ONE_CALL,
+    calls.c.status == CallStatus.STARTED,
+    # Not a call with the same number of another process, where the execution goes on since it counted as interrupted.
+    select(executions.c.execution_id).where(executions.c.execution_id == calls.c.execution_id, _IS_OF_OWNER).exists(),
+)
 _IS_OWN = select(executions.c.execution_id).where(*_OWN).exists()
 SELECT_CALLS: dict[bool, Select[*tuple[Any, ...]]] = {
     with_values: select(*CALL_COLUMNS, *(CALL_VALUES if with_values else ()))

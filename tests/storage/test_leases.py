@@ -16,7 +16,7 @@ import anyio.to_thread
 import pytest
 from sqlalchemy import select, update
 
-from codemode_server.domain.calls import Allow, CallKey, ToolCall
+from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, ToolCall
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, PrincipalId
@@ -56,6 +56,11 @@ class Replica:
     async def call(self, seq: int = 1) -> None:
         call = ToolCall(X1, seq, "crm", "write", {}, CallKey("crm", "write", "", 1))
         await self.journal.begin_call(call, Allow("rule 1"), is_read_only=False)
+
+    async def end_call(self, status: CallStatus, seq: int = 1) -> list[CallStatus]:
+        """The states of all calls after that."""
+        await self.journal.end_call(X1, seq, CallOutcome(status, 1.0))
+        return [it.status for it in await self.journal.calls(OWN, X1)]
 
     async def end(self) -> None:
         await self.journal.end_execution(X1, ExecutionStatus.FAILED, error="lost", calls=1, milliseconds=5.0)
@@ -134,6 +139,31 @@ async def test_a_replica_that_wakes_ends_no_execution_that_goes_on_elsewhere(rep
     await other.call()
     await other.end()
     assert await one.settle() == "failed", "control: its own replica ends it"
+
+
+async def test_a_replica_that_wakes_ends_no_call_that_was_made_elsewhere_meanwhile(
+    replicas: tuple[Replica, Replica],
+) -> None:
+    """Such a call would count as never sent, and be sent once more when the program is resumed."""
+    one, other = replicas
+    record = await one.begin()
+    one.lapse()
+    await other.settle()
+    assert await other.journal.reopen_execution(record, Session("s2"))
+    await other.call()
+    assert await one.end_call(CallStatus.UNSENT) == ["started"]
+    assert await other.end_call(CallStatus.SUCCEEDED) == ["succeeded"], "control: its own replica ends it"
+
+
+async def test_a_replica_that_wakes_ends_its_call_of_an_execution_that_has_not_gone_on(
+    replicas: tuple[Replica, Replica],
+) -> None:
+    one, other = replicas
+    await one.begin()
+    await one.call()
+    one.lapse()
+    await other.settle()
+    assert await one.end_call(CallStatus.SUCCEEDED) == ["succeeded"]
 
 
 async def test_one_that_was_stopped_in_a_transaction_keeps_the_others_from_nothing(

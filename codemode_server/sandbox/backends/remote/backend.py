@@ -18,13 +18,13 @@ from codemode_server import __version__
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.backends.remote.link import (
-    BEAT_SECONDS,
-    Ended,
     Link,
     LinkLost,
     NodeState,
+    ProgramEnd,
     Request,
     parsed,
+    send_heartbeats,
 )
 from codemode_server.sandbox.channel import Channel, NotBegun
 from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, SandboxCount, with_reason
@@ -33,13 +33,14 @@ from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
 from codemode_server.sandbox.registry import Check, Diagnosis, SandboxSettings
 from codemode_server.support.setting_types import LOOPBACK_HOSTS
 
-_PATIENCE_S = 4.0
+_TIMEOUT_S = 4.0
 _CONNECT_SECONDS = 3.0
 _END_SECONDS = 5.0
 """How long a node may take to end a program, and to bring its files within the quota."""
 _LOOKED_UP_SECONDS = 5.0
+"""How long the addresses of a node's name are used before it is looked up again."""
 _AVOIDED_SECONDS = 30.0
-"""How long a node that took no program, although it was not busy, is tried after the others."""
+"""How long a node that refused a program, although it was not busy, is tried after the others."""
 _NO_WORKSPACE = (
     "this program has no /workspace: it ran on a sandbox node that does not have that folder; return the data, or use "
     "/tmp, whose files end with the program"
@@ -47,7 +48,7 @@ _NO_WORKSPACE = (
 
 
 class _Refused(Exception):
-    """Raised when a node takes no program, or not this one; nothing of it has run."""
+    """Raised when a node can't be used or refuses the program, nothing of which has run."""
 
     def __init__(self, reason: str, *, is_busy: bool = False) -> None:
         super().__init__(reason)
@@ -57,7 +58,7 @@ class _Refused(Exception):
 @dataclass(frozen=True, slots=True)
 class _Node:
     name: str
-    """The host as it is configured, which the certificate has to be for."""
+    """The host name in the configuration, for which the certificate must be issued."""
     address: str
     port: int
 
@@ -66,7 +67,7 @@ class _Node:
 
 
 class RemoteBackend:
-    """Runs programs on the nodes of `sandbox.nodes`. `tend` must run as long as it is used: it sends heartbeats."""
+    """Runs programs on the nodes of `sandbox.nodes`. `tend` sends the heartbeats, without which nodes end programs."""
 
     name = "remote"
 
@@ -90,7 +91,7 @@ class RemoteBackend:
         return SandboxCount(idle=0, busy=self._running.total())
 
     async def start(self) -> None:
-        found = await self.look()
+        found = await self.states()
         levels = {state.level for state in found.values() if isinstance(state, NodeState)}
         if self._settings.require == "microvm":
             levels.discard(IsolationLevel.WASM)
@@ -102,11 +103,7 @@ class RemoteBackend:
             self.level, self.importable = IsolationLevel.WASM, IN_WASM
 
     async def tend(self) -> None:
-        async with anyio.create_task_group() as tasks:
-            while True:
-                await anyio.sleep(BEAT_SECONDS)
-                for link in self._links:
-                    tasks.start_soon(link.beat)
+        await send_heartbeats(self._links)
 
     async def run(self, program: Program, host_api: HostApi) -> Outcome:
         problems = []
@@ -127,8 +124,8 @@ class RemoteBackend:
         for link in list(self._links):
             await link.aclose()
 
-    async def look(self) -> dict[_Node, NodeState | _Refused]:
-        """How each node is, or why that can't be known."""
+    async def states(self) -> dict[_Node, NodeState | _Refused]:
+        """The state of each node, or why it is unknown."""
         found: dict[_Node, NodeState | _Refused] = {}
         for node in await self._nodes():
             try:
@@ -153,8 +150,8 @@ class RemoteBackend:
         return nodes
 
     async def _in_order(self, session_id: str) -> list[_Node]:
-        """The node with the fewest programs of ours first; among these the same one for a session, which may have a
-        microVM there."""
+        """The nodes in the order in which to try them: the one with the fewest programs of this replica first. Where
+        these are equal, the order is always the same for one session, which may have a microVM on its first node."""
 
         def rank(node: _Node) -> tuple[bool, int, int]:
             is_avoided = self._avoided_until.get(node, 0) > anyio.current_time()
@@ -164,25 +161,23 @@ class RemoteBackend:
 
     @asynccontextmanager
     async def _connected(self, node: _Node, request: Request) -> AsyncIterator[tuple[Link, NodeState]]:
-        """A connection on which a node has agreed to a request. Raises `_Refused`."""
+        """A connection to a node that has accepted the request. Raises `_Refused`."""
         link = None
         try:
             try:
                 with anyio.fail_after(_CONNECT_SECONDS):
                     stream: ByteStream = await anyio.connect_tcp(node.address, node.port)
-                    link = Link(stream, _PATIENCE_S)
+                    link = Link(stream, _TIMEOUT_S)
                     if node.name not in LOOPBACK_HOSTS or self._settings.node_ca is not None:
                         encrypted = TLSStream.wrap(
                             stream, hostname=node.name, ssl_context=self._tls, standard_compatible=False
                         )
-                        link = Link(await encrypted, _PATIENCE_S)
-                    await link.tell((self._settings.node_token or "").encode())
-                    await link.tell(request)
-                    state = parsed(NodeState, await link.hear())
+                        link = Link(await encrypted, _TIMEOUT_S)
+                    await link.send_message((self._settings.node_token or "").encode())
+                    await link.send_message(request)
+                    state = parsed(NodeState, await link.receive_message())
             except (OSError, anyio.EndOfStream, anyio.BrokenResourceError, LinkLost) as error:
                 raise _Refused(_reason(error)) from error
-            if self.level is IsolationLevel.MICROVM and state.level is not self.level and request.limits is not None:
-                raise _Refused("it has no microVMs")
             if state.problem:
                 raise _Refused(state.problem, is_busy=state.is_busy)
             self._links.add(link)
@@ -204,13 +199,15 @@ class RemoteBackend:
             is_last=program.is_last,
         )
         async with self._connected(node, request) as (link, state):
+            if self.level is IsolationLevel.MICROVM and state.level is not self.level:
+                raise _Refused("it has no microVMs")
             channel = Channel(link.frames, link, program, host_api)
             try:
                 outcome = await channel.run()
             except NotBegun:
                 raise _Refused("the connection ended before the program had begun") from None
             finally:
-                await _ended(link, is_clean=channel.is_clean)
+                await _end(link, is_clean=channel.is_clean)
         outcome = _completed(outcome, channel, program, link)
         lacks_workspace = folder is not None and not state.has_workspace
         if lacks_workspace and outcome.error is not None and "/workspace" in outcome.error.message:
@@ -218,31 +215,31 @@ class RemoteBackend:
         return outcome
 
 
-async def _ended(link: Link, *, is_clean: bool) -> None:
-    """Have the node end the program, unless that is done, and wait until nothing of it runs any more; not cancelled."""
+async def _end(link: Link, *, is_clean: bool) -> None:
+    """Ask the node to end the program, unless it ended by itself, and wait until nothing of it runs any more."""
     with anyio.CancelScope(shield=True, deadline=anyio.current_time() + _END_SECONDS):
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
             if not is_clean:
-                await link.tell(b"")
+                await link.send_message(b"")
             while True:
                 await link.receive()
 
 
 def _completed(outcome: Outcome, channel: Channel, program: Program, link: Link) -> Outcome:
-    """The outcome with what the node knows of it: its limits, and why a sandbox died. Raises `_Refused` if the program
-    has not begun."""
+    """The outcome with what only the node knows: the limits that it enforces, and why a sandbox died. Raises `_Refused`
+    if the program has not begun."""
     try:
-        ended = parsed(Ended, link.last_message or b"")
+        end = parsed(ProgramEnd, link.last_message or b"")
     except LinkLost:
         if not channel.is_gone:
             return outcome
         return with_reason(outcome, program.limits, f"the sandbox node: {link.problem}", is_out_of_memory=False)
-    error = ended.outcome.error
-    if channel.is_gone and not ended.has_begun and ended.outcome.ending is Ending.DIED:
+    error = end.outcome.error
+    if channel.is_gone and not end.has_begun and end.outcome.ending is Ending.DIED:
         raise _Refused(error.message if error is not None else "the program has not begun")
     if error is not None and (channel.is_gone or ended_itself(outcome)):
         error = replace(error, line=channel.line)
-        return replace(outcome, ending=ended.outcome.ending, value=None, value_form="none", error=error)
+        return replace(outcome, ending=end.outcome.ending, value=None, value_form="none", error=error)
     return Quota(program, Quotas()).judged(outcome)
 
 
@@ -257,9 +254,9 @@ def _reason(error: Exception) -> str:
 
 
 async def diagnose(settings: SandboxSettings) -> Diagnosis:
-    """Asks each node."""
+    """Checks whether each node can be used."""
     try:
-        found = await RemoteBackend(settings, None).look()
+        found = await RemoteBackend(settings, None).states()
     except SandboxUnavailable as error:
         return Diagnosis((Check("nodes", "failed", error.reason),))
     checks, levels = [], set()

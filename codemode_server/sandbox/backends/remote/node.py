@@ -1,8 +1,8 @@
-"""The end of a node: it admits replicas by the token, gives each program a sandbox, and passes the frames on, unread.
+"""The node's end: admits replicas that know the token, runs programs in sandboxes, and passes their frames on, unread.
 
-Who has no token gets five seconds and the size of one; of those who have not shown it, the oldest makes room for the
-newest. When a replica goes, its program is ended at once. The sandbox bounds memory, processor time and files as
-everywhere; the replica bounds time, calls and values.
+A client has five seconds to send the token, and can send nothing longer. If too many have not sent it, the oldest of
+them is disconnected. A program ends at once when its replica disconnects. The sandbox limits memory, processor time and
+files, as everywhere; the replica limits time, calls and values.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from codemode_server.processes.stream_readers import FrameReader, framed
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.backend_selection import choose
 from codemode_server.sandbox.backends.remote.link import (
-    BEAT_SECONDS,
-    Ended,
     Link,
     LinkLost,
     NodeState,
+    ProgramEnd,
     Request,
     parsed,
+    send_heartbeats,
 )
 from codemode_server.sandbox.channel import Channel
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, SandboxBackend
@@ -44,12 +44,11 @@ from codemode_server.support.setting_types import LOOPBACK_HOSTS
 
 _log = logging.getLogger(__name__)
 _ADMISSION_SECONDS = 5.0
-_MAX_STRANGERS = 64
-_MAX_LINKS_PER_PROGRAM = 8
+_MAX_UNADMITTED = 64
 _MAX_TOKEN_BYTES = 1_000
 _MIN_TOKEN_BYTES = 16
-_PATIENCE_S = 15.0
-"""Longer than a replica's: one that is late only keeps a sandbox busy."""
+_TIMEOUT_S = 15.0
+"""Longer than a replica's: a replica that is late only keeps a sandbox busy."""
 _BACKLOG = 256
 _ACCEPT_PAUSE_S = 0.1
 _MAX_FRAME_BYTES = 2**31
@@ -57,8 +56,8 @@ _DONE = b'{"op":"done"'
 
 
 class Relay(Channel):
-    """In place of the `Channel`, which is at the replica: passes whole frames on, and sees of them whether they are the
-    last."""
+    """Takes the place of the `Channel`, which is at the replica: passes whole frames on, and reads only whether a frame
+    is the last one."""
 
     def __init__(
         self,
@@ -115,8 +114,8 @@ class Node:
         self._options = options
         self._tls = tls
         self._backend = backend
-        self._strangers: deque[anyio.CancelScope] = deque()
-        """Connections that have not shown the token, the oldest first."""
+        self._unadmitted: deque[anyio.CancelScope] = deque()
+        """Connections whose client has not sent the token yet, the oldest first."""
         self._links: set[Link] = set()
         self._busy = 0
 
@@ -126,10 +125,7 @@ class Node:
             tasks.start_soon(self._backend.tend)
             for listener in listeners:
                 tasks.start_soon(self._accept, listener, tasks)
-            while True:
-                await anyio.sleep(BEAT_SECONDS)
-                for link in self._links:
-                    tasks.start_soon(link.beat)
+            await send_heartbeats(self._links)
 
     async def _accept(self, listener: SocketListener, tasks: TaskGroup) -> None:
         while True:
@@ -144,7 +140,7 @@ class Node:
             if (link := await self._admitted(stream)) is not None:
                 self._links.add(link)
                 await self._answer(link)
-                await link.hear()  # the replica closes it
+                await link.receive_message()  # until the replica closes the connection
         except (LinkLost, anyio.BrokenResourceError, anyio.EndOfStream):
             pass
         except Exception:  # noqa: BLE001 - it ends one connection, not the node
@@ -154,24 +150,22 @@ class Node:
             await anyio.aclose_forcefully(stream)
 
     async def _admitted(self, stream: SocketStream) -> Link | None:
-        """The connection of a replica, which has shown the token; None for anybody else."""
-        if len(self._links) >= self._options.programs * _MAX_LINKS_PER_PROGRAM:
-            return None
+        """The connection, once its client has sent the token; None if it did not."""
         with anyio.move_on_after(_ADMISSION_SECONDS) as scope:
-            self._strangers.append(scope)
-            if len(self._strangers) > _MAX_STRANGERS:
-                self._strangers.popleft().cancel()
+            self._unadmitted.append(scope)
+            if len(self._unadmitted) > _MAX_UNADMITTED:
+                self._unadmitted.popleft().cancel()
             try:
-                link = Link(await self._encrypted(stream), _PATIENCE_S)
-                given = await link.hear(_MAX_TOKEN_BYTES, is_stranger=True)
+                link = Link(await self._encrypted(stream), _TIMEOUT_S)
+                given = await link.receive_message(_MAX_TOKEN_BYTES, skips_heartbeats=False)
                 if hmac.compare_digest(given, self._options.token.encode()):
                     return link
-                await link.tell(self._state("the token is not that of the node"))
+                await link.send_message(self._state("the token is not that of the node"))
             except OSError:  # no TLS
                 pass
             finally:
-                if scope in self._strangers:
-                    self._strangers.remove(scope)
+                if scope in self._unadmitted:
+                    self._unadmitted.remove(scope)
         return None
 
     async def _encrypted(self, stream: SocketStream) -> ByteStream:
@@ -184,34 +178,35 @@ class Node:
         return NodeState(level=self._backend.level, has_workspace=has_workspace, problem=problem, is_busy=is_busy)
 
     async def _answer(self, link: Link) -> None:
-        request = parsed(Request, await link.hear())
+        request = parsed(Request, await link.receive_message())
         if request.version != __version__:
-            await link.tell(self._state(f"it runs codemode-server {__version__}, and this is {request.version[:50]}"))
+            problem = f"it runs codemode-server {__version__}, and this is {request.version[:50]}"
+            await link.send_message(self._state(problem))
         elif request.limits is None:
-            await link.tell(self._state())
+            await link.send_message(self._state())
         elif problem := self._workspace_problem(request.workspace):
-            await link.tell(self._state(problem))
+            await link.send_message(self._state(problem))
         elif self._busy >= self._options.programs:
-            await link.tell(self._state(f"it runs {self._busy} programs already", is_busy=True))
+            await link.send_message(self._state(f"it runs {self._busy} programs already", is_busy=True))
         else:
             self._busy += 1
             try:
-                ended = await self._run(link, request, request.limits)
+                end = await self._run(link, request, request.limits)
             finally:
                 self._busy -= 1
-            await link.tell(ended)
+            await link.send_message(end)
 
-    async def _run(self, link: Link, asked: Request, limits: Limits) -> Ended:
-        root, name = self._options.workspaces, asked.workspace
-        await link.tell(self._state(has_workspace=name is not None))
+    async def _run(self, link: Link, request: Request, limits: Limits) -> ProgramEnd:
+        root, name = self._options.workspaces, request.workspace
+        await link.send_message(self._state(has_workspace=name is not None))
         first = framed(await link.frames.read(_MAX_FRAME_BYTES))
         program = Program(
             ExecutionId(""),
             "",
             limits,
             workspace=root / name if root is not None and name is not None else None,
-            session_id=asked.session_id,
-            is_last=asked.is_last,
+            session_id=request.session_id,
+            is_last=request.is_last,
             channel=partial(Relay, link, first),
         )
         outcome = Outcome(Ending.DIED)
@@ -224,11 +219,11 @@ class Node:
             setting = error.setting if isinstance(error, LimitExceeded) else None
             ending = Ending.DIED if setting is None else Ending.LIMITED
             outcome = Outcome(ending, error=ProgramError(type(error).__name__, str(error), setting=setting))
-        return Ended(has_begun=program.begun.is_set(), outcome=outcome)
+        return ProgramEnd(has_begun=program.begun.is_set(), outcome=outcome)
 
     def _workspace_problem(self, name: str | None) -> str:
-        """Why the folder of a program can't be used; empty if it can, or none is shared. A name leads nowhere else: it
-        is that of a principal, and no link."""
+        """Why the program's folder can't be used; empty if it can, or if this node shares no folders. Only a folder
+        directly in `--workspaces` is accepted: the name has to be that of a principal, and the folder no link."""
         if self._options.workspaces is None or name is None:
             return ""
         try:

@@ -11,6 +11,7 @@ allows, which stays for `state.record_days`.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -27,14 +28,14 @@ from codemode_server.domain.calls import (
     Decision,
     ToolCall,
 )
-from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.errors import JournalUnavailable, MetaToolError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, Repeat
 from codemode_server.domain.flows import holder_in
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.storage import journal_statements as statements
 from codemode_server.storage.audit import Audit, size_of
-from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.database_thread import DatabaseThread, Step
 from codemode_server.storage.journal_values import JournalCipher, JournalValues, json_of, short
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.tables import ALL_ROWS, calls
@@ -42,6 +43,9 @@ from codemode_server.storage.upserts import upsert
 from codemode_server.support.off_loop import is_large, run_large
 from codemode_server.support.private_cipher import ValueUnreadable
 
+logger = logging.getLogger(__name__)
+
+_END_LOST = "its end could not be recorded when it came"
 _ROW_BYTES = 300
 """About the size of the fixed-size fields and index entries of a row."""
 
@@ -76,6 +80,8 @@ class Journal:
         """The owner with which it is recorded."""
         self._unwritten: dict[ExecutionId, Exception] = {}
         """Why an outcome of a running execution could not be written."""
+        self._late_ends: list[Step[None]] = []
+        """Ends that could not be written when they came."""
 
     async def begin_execution(
         self,
@@ -120,6 +126,7 @@ class Journal:
             connection.execute(statements.BEGIN_EXECUTION, row)
             return None
 
+        self._write_late_ends()
         if (other := await self._thread.run(begin)) is not None:
             raise MetaToolError(f"the plan of {record.applies} is applied already, as {other}")
 
@@ -154,6 +161,7 @@ class Journal:
             row = connection.execute(statements.SELECT_EXECUTION, of).one()
             return row.value_bytes or 0, row.record_bytes or 0
 
+        self._write_late_ends()
         if (sizes := await self._thread.run(reopen)) is None:
             return False
         self._bytes[execution_id], self._recorded[execution_id] = sizes
@@ -170,7 +178,8 @@ class Journal:
         is_awaited: bool = True,
     ) -> None:
         """Set a final status, or `waiting`; it ends once, until it is reopened. `error` is what the audit shows. Unless
-        it `is_awaited`, the end is written with what follows the answer, and a failure to write it is logged."""
+        it `is_awaited`, the end is written with what follows the answer, and a failure to write it is logged. An end
+        that can't be written is written before the next beginning or end of an execution."""
         recorded = self._recorded.pop(execution_id, 0) + size_of(error)
         size = self._bytes.pop(execution_id, None)
         of = {
@@ -193,14 +202,32 @@ class Journal:
             if connection.execute(statements.END_EXECUTION, of | new).rowcount:
                 self._audit.add_end(connection, execution_id)
 
+        def end_later(error: Exception) -> None:
+            logger.warning("the end of %s is not recorded yet: %s", execution_id, error)
+            self._late_ends.append(end)
+
+        self._write_late_ends()
         try:
             if is_awaited:
                 await self._thread.run(end)
             else:
-                self._thread.post(end, f"the end of {execution_id} is not recorded")
+                self._thread.post(end, on_error=end_later)
+        except JournalUnavailable as problem:
+            # As its host is told: one that succeeded could not be resumed.
+            new |= {"status": ExecutionStatus.CRASHED, "error": _END_LOST}
+            end_later(problem)
+            raise
         finally:
             self._unwritten.pop(execution_id, None)
         self._on_written((size or 0) + recorded)
+
+    def _write_late_ends(self) -> None:
+        if self._late_ends:
+            ends, self._late_ends = self._late_ends, []
+            self._thread.post(
+                lambda connection: [end(connection) for end in ends],
+                on_error=lambda error: self._late_ends.extend(ends),
+            )
 
     async def begin_call(
         self, call: ToolCall, decision: Decision, *, is_read_only: bool, recorded_arguments: str | None = None

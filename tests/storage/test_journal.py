@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,33 @@ class TestWhereItCanNotBeUsed:
         await thread.run(lambda connection: connection.exec_driver_sql("DROP TRIGGER no_room"))
         await record(journal, "x2")
         assert [it.call.seq for it in await journal.calls(LOCAL, X1)] == [1], "and the others go on"
+
+    @pytest.mark.parametrize("is_awaited", [True, False])
+    async def test_an_end_that_is_not_written_is_written_with_what_comes_next(
+        self, thread: DatabaseThread, journal: Journal, *, is_awaited: bool
+    ) -> None:
+        """Otherwise it would be shown as running until the product ends, and could not be resumed."""
+        began = execution()
+        await journal.begin_execution(began, repeat=Repeat(SEED))
+        await journal.begin_execution(execution("x2"))
+        trigger = "CREATE TRIGGER no_room BEFORE UPDATE ON executions BEGIN SELECT RAISE(ABORT, 'no room'); END"
+        await thread.run(lambda connection: connection.exec_driver_sql(trigger))
+        for name, status in (("x1", ExecutionStatus.FAILED), ("x2", ExecutionStatus.SUCCEEDED)):
+            with pytest.raises(JournalUnavailable, match="no room") if is_awaited else nullcontext():
+                await journal.end_execution(
+                    ExecutionId(name), status, error="the error", calls=1, milliseconds=1.0, is_awaited=is_awaited
+                )
+        found = [await journal.execution(LOCAL, ExecutionId(it)) for it in ("x1", "x2")]
+        assert [it and it.status.value for it in found] == ["running", "running"], "control"
+        await thread.run(lambda connection: connection.exec_driver_sql("DROP TRIGGER no_room"))
+        assert await journal.reopen_execution(began, Session("s2"))
+        await journal.end_execution(X1, ExecutionStatus.SUCCEEDED, error=None, calls=1, milliseconds=1.0)
+        found = [await journal.execution(LOCAL, ExecutionId(it)) for it in ("x1", "x2")]
+        # What was to be awaited has failed for its host, too.
+        assert [it and it.status.value for it in found] == [
+            "succeeded",
+            "sandbox_failed" if is_awaited else "succeeded",
+        ]
 
     async def test_nothing_is_recorded_after_the_end(self, thread: DatabaseThread, journal: Journal) -> None:
         thread.close()

@@ -164,14 +164,17 @@ def detail_of(decision: Decision) -> JsonValue:
 
 
 def to_decision(name: str, reason: str, detail: JsonValue) -> Decision:
+    """`detail`: None if it is not read, or the journal has removed it."""
+    fields: dict[str, Any] = detail if isinstance(detail, dict) else {}
     match name:
         case "allow":
             return Allow(reason)
         case "ask":
             return Ask(reason)
-        case "replay" if isinstance(detail, dict):
-            return Recorded(CallOutcome(**detail | {"status": CallStatus(detail["status"])}), reason)
-        case "simulate" if isinstance(detail, dict):
-            return Capture(reason=reason, **detail)
+        case "replay":
+            status = CallStatus(fields.get("status", CallStatus.UNKNOWN))
+            return Recorded(CallOutcome(**{"milliseconds": 0.0} | fields | {"status": status}), reason)
+        case "simulate":
+            return Capture(**{"result_type": ""} | fields, reason=reason)
         case _:
             return Deny(reason)

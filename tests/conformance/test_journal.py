@@ -139,6 +139,8 @@ async def test_every_decision_is_read_back(journal: Journal, decision: Decision)
     await begin(journal, call(), decision)
     (found,) = await journal.calls(LOCAL, X1)
     assert found.decision == decision
+    (listed,) = await journal.calls(LOCAL, X1, with_values=False)
+    assert (type(listed.decision), listed.decision.reason) == (type(decision), decision.reason)
 
 
 async def test_a_result_of_none_is_told_from_no_result(journal: Journal) -> None:

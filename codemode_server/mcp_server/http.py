@@ -19,7 +19,7 @@ import uvicorn
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from codemode_server.mcp_server.replicas import answered_by, owner_of
+from codemode_server.mcp_server.replicas import forward, replica_in
 from codemode_server.support import http_connections
 from codemode_server.support.json_values import holds_too_many_values
 from codemode_server.support.off_loop import Pace
@@ -73,8 +73,8 @@ _LOOPBACK_NAMES = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 class HttpService:
     """The app behind the authentication; it gets whole bodies, of bounded size and in bounded time."""
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator, mcp: McpServer | None = None) -> None:
-        """`mcp` answers `/metrics` and `/readyz`."""
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, mcp: McpServer) -> None:
+        """`mcp` is what the app serves; it also answers `/metrics` and `/readyz`."""
         self.server: uvicorn.Server = http_connections.server(self, log_level="error")
         self._unanswered, self._watched_at = 0, -math.inf
         self._app = app
@@ -100,7 +100,7 @@ class HttpService:
             await response(scope, receive, send)
             return
         scope["user"] = user
-        if scope["path"] == "/metrics" and scope["method"] == "GET" and self._mcp is not None:
+        if scope["path"] == "/metrics" and scope["method"] == "GET":
             reader = user.proved.principal if user.proved else None
             text = await anyio.to_thread.run_sync(self._mcp.metrics_text, reader)
             if text is not None:
@@ -116,7 +116,7 @@ class HttpService:
 
     async def _health(self, path: str) -> Response:
         why = ""
-        if path == "/readyz" and self._mcp is not None:
+        if path == "/readyz":
             self._watched_at = anyio.current_time()
             why = await self._mcp.why_not_ready()
         return _response(f"{why or 'ok'}\n", 503 if why else 200)
@@ -147,8 +147,7 @@ class HttpService:
                 return
             except ClientDisconnect:
                 return
-            is_draining = self._mcp is not None and self._mcp.is_draining
-            if is_draining and scope["method"] == "POST" and "mcp-session-id" not in request.headers:
+            if self._mcp.is_draining and scope["method"] == "POST" and "mcp-session-id" not in request.headers:
                 await _response(_DRAINING, 503)(scope, receive, send)
                 return
             if holds_too_many_values(body, MAX_BODY_VALUES):
@@ -156,12 +155,9 @@ class HttpService:
                 return
             if len(body) > _LARGE_BODY_BYTES:
                 await held.enter_async_context(self._turn_to_parse())
-            if self._mcp is not None and (owner := owner_of(body, self._mcp.request_states)) not in (
-                "",
-                self._mcp.address,
-            ):
+            if (address := replica_in(body, self._mcp.request_states)) not in ("", self._mcp.address):
                 await held.aclose()
-                if await answered_by(owner, request, body, send):
+                if await forward(request, body, address, send):
                     return
             messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
             del body

@@ -16,7 +16,7 @@ from codemode_server.executions.execution import Execution, PendingInput, Phase
 from codemode_server.executions.host_waiting import WaitEnd
 from codemode_server.mcp_server.host_requests import HostRequests
 from codemode_server.mcp_server.product import Product, ToolContext
-from codemode_server.mcp_server.replicas import execution_of, state_of
+from codemode_server.mcp_server.replicas import execution_in, request_state
 from codemode_server.mcp_server.tools.registry import Answer
 from codemode_server.support.text import clean_line, counted, first_few
 
@@ -43,7 +43,7 @@ def resumed(context: ToolContext) -> Execution | None:
     state = context.host.state
     if state is None:
         return None
-    execution = context.product.executions.rejoin(execution_of(state), context.caller.principal)
+    execution = context.product.executions.rejoin(execution_in(state), context.caller.principal)
     for key, answer in context.host.responses.items():
         if execution.pending_input is not None:
             execution.pending_input.settle(key, answer)
@@ -76,7 +76,7 @@ async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
         "",
         {},
         input_requests=execution.pending_input.waiting,
-        state=state_of(execution.execution_id, context.host.address),
+        state=request_state(execution.execution_id, context.host.address),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from mcp.server.request_state import RequestStateSecurity
 
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.mcp_server.replicas import owner_of, state_of
+from codemode_server.mcp_server.replicas import replica_in, request_state
 from codemode_server.mcp_server.server import McpServer
 from tests.answering import free_port
 from tests.mcp_server.test_http import POST, TOKEN, ask, serving
@@ -25,7 +25,7 @@ def body(token: Any) -> bytes:
 
 
 def sealed(states: RequestStateSecurity, address: str) -> str:
-    return states.codec.seal(json.dumps({"s": state_of(ExecutionId("x12"), address)}).encode())
+    return states.codec.seal(json.dumps({"s": request_state(ExecutionId("x12"), address)}).encode())
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def sealed(states: RequestStateSecurity, address: str) -> str:
 )
 def test_a_state_that_no_server_with_the_key_made_names_no_replica(token: Any) -> None:
     states = McpServer(secret=OURS).request_states
-    assert owner_of(body(sealed(states, "http://10.0.0.2:1")), states) == "http://10.0.0.2:1", "the control"
-    assert owner_of(body(token), states) == ""
-    assert owner_of(b'{"requestState": ', states) == ""
+    assert replica_in(body(sealed(states, "http://10.0.0.2:1")), states) == "http://10.0.0.2:1", "the control"
+    assert replica_in(body(token), states) == ""
+    assert replica_in(b'{"requestState": ', states) == ""
 
 
 @pytest.mark.parametrize(("secret", "is_passed_on"), [(OURS, True), (OTHER, False)], ids=["ours", "forged"])

@@ -41,7 +41,7 @@ async def serving(
     app: Any = sizes, mcp: McpServer | None = None
 ) -> AsyncIterator[Callable[[], Awaitable[SocketStream]]]:
     """The service; gives what opens a connection to it."""
-    server = http.HttpService(app, Authenticator(TOKEN), mcp).server
+    server = http.HttpService(app, Authenticator(TOKEN), mcp or McpServer()).server
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         async with anyio.create_task_group() as tasks:

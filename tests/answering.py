@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import socket
@@ -61,10 +62,17 @@ def answering(answer: Callable[[Asked], tuple[int, dict[str, str], bytes]]) -> I
             thread.join()
 
 
+_PORTS, _WORKERS = range(10_000, 32_000), 64
+_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
+_numbers = itertools.count(random.SystemRandom().randrange(len(_PORTS)))
+
+
 def free_port() -> int:
-    """A port for a server that starts later: below those that the system gives to connections meanwhile."""
+    """A port for a server that starts later: below those that the system gives to connections meanwhile, none that
+    another process of this run takes, and not twice the same one."""
+    own = _PORTS[_worker::_WORKERS]
     while True:
-        port = random.SystemRandom().randrange(10_000, 32_000)
+        port = own[next(_numbers) % len(own)]
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port

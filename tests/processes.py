@@ -6,7 +6,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 
 def is_gone(pid: int) -> bool:
@@ -15,7 +15,7 @@ def is_gone(pid: int) -> bool:
     return said.strip()[:1] in ("", "Z")
 
 
-async def all_gone(*pids: int, within_s: float = 10.0) -> None:
+async def all_gone(*pids: int, within_s: float = PATIENCE_S) -> None:
     """Wait until none of the processes is left."""
     await until(lambda: all(map(is_gone, pids)), within_s)
 

@@ -86,12 +86,12 @@ async def test_a_rule_that_comes_with_an_edit_holds_for_what_was_offered_before(
         assert (await host.call("desk__wipe", place="a")).text == "wiped", "the control"
         denied = {"rules": [{"deny": "desk/wipe", "reason": "Never."}]}
         configuration(tmp_path, hostile(tmp_path, direct=["*"]), permissions=denied)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await app.config.wait_newer(0)
         answer = await host.call("desk__wipe", place="b")
         assert "Never. Do not try again; tell the user." in answer.text
         configuration(tmp_path, hostile(tmp_path))
-        await host.until(lambda: _is_withdrawn(host), 50)
+        await host.until(lambda: _is_withdrawn(host))
     assert [line for line in reached(tmp_path) if "wipe" in line] == ["wipe a"]
 
 

@@ -34,7 +34,7 @@ async def attacked(folder: Path, **limits: Any) -> AsyncIterator[Host]:
             await is_well(host)
             yield host
             await is_well(host)
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 while len(workers() - before) > 1:  # the warm one
                     await anyio.sleep(0.05)
         assert list(place.iterdir()) == []

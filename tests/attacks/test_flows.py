@@ -183,7 +183,7 @@ async def test_a_file_counts_while_the_program_that_wrote_it_still_runs(app: App
         code = person.code(FILE_WRITTEN, is_tainted=is_tainted)
         writer = person.start(f"{code}\nfrom servers.calm import hold\nhold(text={str(gate)!r})", "one")
         written = app.loaded.base_dir / "state/workspaces" / person.principal.principal_id / "notes.txt"
-        await until(written.exists, 30)
+        await until(written.exists)
         await person.run(person.code(FILE_READ, is_tainted=is_tainted), "two")
         gate.touch()
         await writer.done.wait()

@@ -29,7 +29,7 @@ def asked(served: Served, method: str, params: dict[str, Any], verb: str = "POST
     """How a request is answered that brings these headers."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     own = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-    with closing(HTTPConnection("127.0.0.1", served.port, timeout=30)) as connection:
+    with closing(HTTPConnection("127.0.0.1", served.port, timeout=60)) as connection:
         connection.request(verb, "/mcp", body, own | {name.replace("_", "-"): value for name, value in headers.items()})
         answer = connection.getresponse()
         return answer.status, answer.read().decode()

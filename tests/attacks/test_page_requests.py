@@ -118,7 +118,7 @@ async def raw(host: str, request: bytes) -> str:
     answer = b""
     async with await anyio.connect_tcp(name, int(port)) as stream:
         await stream.send(request)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async for chunk in stream:
                 answer += chunk
     return answer.decode("utf-8", "replace")

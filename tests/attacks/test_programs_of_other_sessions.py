@@ -87,7 +87,7 @@ async def test_a_program_that_another_session_gets_carries_what_its_session_had_
     await it.value(GO, "two")
     assert carried(it, "two") == set()
     again = await _again(it, first, way)
-    await until(lambda: again.done.is_set() or again.awaited, 60)
+    await until(lambda: again.done.is_set() or again.awaited)
     again.scope.cancel()  # an applied program waits for a person, since its plan has no such call
     await ended(again)
     assert carried(it, "two") & LABELLED == (LABELLED if is_tainted else set())

@@ -118,7 +118,7 @@ async def test_an_edit_while_the_server_runs_counts_only_once_it_is_trusted(proj
     loaded = load(None, environ={}, cwd=project)
     assert loaded.place is not None
     edits = changes(loaded.place, 0.01, since=loaded, environ={})
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         (project / "upstream.yaml").write_text(FILE.replace("evil", "worse"))
         refused = await anext(edits)
         assert isinstance(refused, SettingsError)

@@ -146,7 +146,7 @@ async def test_links_and_special_files_among_the_skills_are_not_read(it: Person,
     (it.store.path / "linked.py").symlink_to(tmp_path / "secret.py")
     os.mkfifo(it.store.path / "pipe.py")
     (it.store.path / "folder.py").mkdir()
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         assert await it.value("import skills\nsorted(skills.__all__)") == ["mine", "triage"]
         assert "there is no skill 'linked'" in await it.error("import skills.linked")
         assert "there is no skill 'pipe'" in await it.error("import skills.pipe")

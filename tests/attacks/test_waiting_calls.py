@@ -96,7 +96,7 @@ async def act_while_edited(folder: Path, edit: dict[str, Any], waits_for: str) -
             begun = "SELECT tool FROM calls WHERE status = 'started'"
             await host.until(lambda: waiting in rows(folder / "state", begun))
             file_of(folder, **edit)
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 await app.config.wait_newer(0)
             closed.unlink()
     return answers[0].value

@@ -28,7 +28,7 @@ from tests.answering import served
 from tests.behaviour.product import configuration
 
 FOLDER = Path(__file__).parent
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)

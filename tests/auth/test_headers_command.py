@@ -161,8 +161,8 @@ async def test_a_command_that_still_runs_ends_with_the_connection_that_needs_it(
     headers = CommandHeaders("one", "https://127.0.0.1:9/mcp", command, mask=lambda _: None)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(headers.renew)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while not (tmp_path / "self").exists():
                 await anyio.sleep(0.02)
         tasks.cancel_scope.cancel()
-    await all_gone(int((tmp_path / "self").read_text()), within_s=3)
+    await all_gone(int((tmp_path / "self").read_text()))

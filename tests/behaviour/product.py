@@ -20,6 +20,7 @@ from codemode_server.calls.audit import AuditEvent
 from codemode_server.config import load
 from codemode_server.domain.approvals import Approval, ApprovalAnswer
 from tests import fork_server
+from tests.waiting import PATIENCE_S
 
 UPSTREAMS = Path(__file__).parent.parent / "example_servers"
 T = TypeVar("T")
@@ -94,7 +95,7 @@ class Host:
     def forget_calls(self) -> None:
         (self.folder / "office.log").unlink(missing_ok=True)
 
-    async def until(self, is_true: Callable[[], bool | Awaitable[bool]], seconds: float = 20) -> None:
+    async def until(self, is_true: Callable[[], bool | Awaitable[bool]], seconds: float = PATIENCE_S) -> None:
         """Wait until something has come true that no event tells of: in another process, or after some requests."""
         with anyio.fail_after(seconds):
             while True:

@@ -90,7 +90,7 @@ async def test_a_host_that_shows_addresses_shows_that_of_the_page_and_other_chan
     approval = Approval(
         ApprovalId("a1"), name, context.principal, "s", CallKey("github", "create_issue", "0", 1), question, 0.0, 1.0
     )
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         answer = await PageChannel(LiveConfig()).ask(ExecutionCalls(name, context, host=host), approval)
     assert (answer is not None and answer.is_approved) is (action == "accept")
     with pytest.raises(httpx2.ConnectError):

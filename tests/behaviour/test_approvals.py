@@ -196,6 +196,6 @@ async def test_the_person_answers_by_the_command_line(
             action, *more = arguments
             command = ["approvals", action, question.approval_id, *more, "--config", str(it.folder / "upstream.yaml")]
             assert await anyio.to_thread.run_sync(main, command) == 0
-        await it.host.until(lambda: bool(answers), seconds=5)
+        await it.host.until(lambda: bool(answers))
         assert titles(it.host) == ([] if says else ["one"])
         assert says in ("" if not says else answers[0].error["message"])

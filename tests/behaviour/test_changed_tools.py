@@ -42,7 +42,7 @@ class Changing(Product):
         """Let the server list this, and wait until the product has it."""
         revision = self.app.tools.revision
         await self.host.call("post__change", listing=json.dumps(listing))
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await self.app.tools.wait_newer(revision)
 
     def sent(self) -> int:

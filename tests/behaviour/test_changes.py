@@ -65,7 +65,7 @@ def file_of(folder: Path, payloads: str = "shapes", **sections: Any) -> Path:
 
 
 async def taken_over(app: App) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await app.config.wait_newer(0)
 
 

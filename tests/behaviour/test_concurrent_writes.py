@@ -34,7 +34,7 @@ def add_note(call: Call, text: str) -> int:
 
 @server.tool(annotations={"readOnlyHint": True})
 def look(call: Call) -> bool:
-    both.wait(10)
+    both.wait(60)
     return True
 
 @server.tool()

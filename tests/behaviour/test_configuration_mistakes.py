@@ -45,7 +45,7 @@ async def test_a_file_that_can_not_be_used_is_served_as_an_empty_catalog_that_sa
         async def is_mended() -> bool:
             return "github" in (await host.call("list_dir", path="/servers")).text
 
-        await host.until(is_mended, 30)
+        await host.until(is_mended)
         assert "5" in (await host.run(program)).text
 
 

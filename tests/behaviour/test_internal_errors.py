@@ -52,7 +52,7 @@ def product(path: Path, code: str) -> Iterator[Wire]:
     command = [sys.executable, "-c", code, "--config", str(path)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
-        watchdog = threading.Timer(40, process.kill)  # a host that gets no answer would wait for ever
+        watchdog = threading.Timer(100, process.kill)  # a host that gets no answer would wait for ever
         watchdog.start()
         try:
             yield Wire(process)
@@ -72,7 +72,7 @@ def test_the_host_is_answered_and_the_log_has_the_traceback(tmp_path: Path, faul
     """Without a fault, the control, the servers are listed."""
     with product(settings(tmp_path), PLAIN if fault is None else FAULT.format(*FAULTS[fault])) as wire:
         text = servers_of(wire)
-        _, told = wire.process.communicate(timeout=30)  # closes stdin, as a host does
+        _, told = wire.process.communicate(timeout=60)  # closes stdin, as a host does
     assert ("internal error; the log has the details: " in text) is (fault is not None)
     assert wire.process.returncode == (0 if fault is None else 1)
     assert ("RuntimeError: injected" in told) is (fault is not None)

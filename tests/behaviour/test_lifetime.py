@@ -70,7 +70,7 @@ async def test_nothing_is_left(tmp_path: Path, end: Callable[[subprocess.Popen[s
             wire.initialize()
             called = wire.ask("tools/call", name="execute_code", arguments={"code": "1 + 1"})
             assert "succeeded" in str(called)
-            await until(lambda: told.exists() and len(told.read_text().split()) >= 2, 30)
+            await until(lambda: told.exists() and len(told.read_text().split()) >= 2)
             pids = set(children(wire.process.pid)) | set(map(int, told.read_text().split()))
             assert len(pids) >= 4, "control: the upstream, its child, a sandbox and the reaper are there"
             assert not any(map(is_gone, pids))

@@ -176,7 +176,7 @@ async def test_an_approval_shows_the_line_of_the_skill_that_makes_the_call(
     async with product(configuration(folder, office(folder, "google_drive"), permissions=rules)) as asking:
         it = Person(asking)
         execution = it.start(f"{SKILL_BUILDING}\n{USE}")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not (waiting := await asking.stores.approvals.unanswered(it.principal)):
                 await anyio.sleep(0.02)
         await asking.executions.cancel(execution.execution_id)

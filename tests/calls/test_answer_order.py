@@ -31,7 +31,7 @@ async def arrived(order: AnswerOrder, *names: str) -> list[str]:
         order.note_answered(key(name))
         found.append(name)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for name in names:
                 order.note_made(key(name))
@@ -65,7 +65,7 @@ async def test_a_call_that_is_made_no_more_is_waited_for_once() -> None:
     gone = [record(f"gone {number}", 1, 2 + number / 50) for number in range(50)]
     began = anyio.current_time()
     assert await arrived(AnswerOrder([*gone, record("a", 4, 5)]), "a") == ["a"]
-    assert 0.9 * MIN_PATIENCE_SECONDS < anyio.current_time() - began < 10 * MIN_PATIENCE_SECONDS
+    assert 0.9 * MIN_PATIENCE_SECONDS < anyio.current_time() - began < 40 * MIN_PATIENCE_SECONDS
 
 
 async def test_the_program_may_take_as_long_as_it_took() -> None:

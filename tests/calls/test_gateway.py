@@ -128,7 +128,7 @@ class TestACallThatIsAllowed:
         it = host_api(tmp_path, answer=anyio.sleep_forever)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(it.call, "create_issue", {"title": "Bug"})
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await it.upstreams.entered.wait()
             assert await it.recorded() == [(1, "create-issue", "allow", "started", None)]
             tasks.cancel_scope.cancel()

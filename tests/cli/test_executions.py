@@ -245,7 +245,7 @@ async def test_events_are_printed_as_they_come_and_ctrl_c_ends_it(tmp_path: Path
         await state.audit.extent()
         with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as other:
             other.execute("BEGIN IMMEDIATE")  # it reads while another process writes
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 printed = await lines(process, 4)
         process.send_signal(signal.SIGINT)
         assert await anyio.to_thread.run_sync(process.wait) == 130

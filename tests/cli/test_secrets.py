@@ -116,7 +116,7 @@ async def test_a_running_product_notices_a_secret_that_is_stored(command: Comman
     path = tmp_path / "upstream.yaml"
     before = load(path, environ={})
     assert set(before.invalid_servers) == {"github", "docs", "tickets"}
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         news = changes(ConfigFile(path), 0.01, since=before, environ={})
         command("set tickets", SECRET.encode())
         found = await anext(news)

@@ -43,7 +43,7 @@ async def watching(
 
 
 async def _next(news: News) -> LoadedSettings | SettingsError:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await news.receive()
 
 

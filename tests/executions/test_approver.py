@@ -67,7 +67,7 @@ class Channel:
         return self._answers[approval.approval_id]
 
     async def wait_for(self, count: int) -> None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while len(self.asked) < count:
                 await self._changed.wait()
 
@@ -136,7 +136,7 @@ async def asking(store: Store, *channels: Any) -> AsyncIterator[Asking]:
 
 
 async def settled(it: Asking, count: int = 1) -> list[Allow | Deny | Recorded]:
-    await until(lambda: len(it.decisions) >= count, 5)
+    await until(lambda: len(it.decisions) >= count)
     return [it.decisions[number] for number in sorted(it.decisions)]
 
 

@@ -67,7 +67,7 @@ async def service(
     fakes: dict[str, Any] = {"programs": Runs(), "direct_calls": Runs(), "recorder": recorder or Recorder()}
     running = ExecutionRunner(layers=ExecutionLayers(layers), artifacts=artifacts, config=config, **fakes)
     stored: Any = journal or Journal()
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with ExecutionService(
             runner=running, artifacts=artifacts, config=config, journal=stored
         ).open() as opened:
@@ -165,7 +165,7 @@ async def test_a_program_is_cancelled_at_once_while_a_layer_begins(tmp_path: Pat
     async with service(tmp_path, [Waiting()]) as (executions, caller):
         execution = executions.start("1", caller)
         await anyio.wait_all_tasks_blocked()
-        with anyio.move_on_after(2):
+        with anyio.move_on_after(30):
             await executions.cancel(execution.execution_id)
         assert (execution.done.is_set(), execution.status) == (True, ExecutionStatus.CANCELLED)
 

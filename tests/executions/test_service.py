@@ -54,7 +54,7 @@ async def test_the_next_program_waits_for_what_follows_an_answer_of_its_own_sess
         other = Caller.of(Session("other"), app.config)
         await app.executions.start("1", other).done.wait()
         second, next_one = app.executions.start("2", other), app.executions.start("3", context)
-        with anyio.move_on_after(20):
+        with anyio.move_on_after(60):
             await second.done.wait()
         had_ended = second.done.is_set(), next_one.done.is_set()
         may_end.set()

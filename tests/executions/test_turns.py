@@ -107,7 +107,7 @@ async def test_a_program_that_waited_too_long_is_refused_and_leaves_the_queue() 
     programs = Programs(1, queue_seconds=0.05)
     async with anyio.create_task_group() as tasks:
         await started(programs, tasks, ONE, "a", "b")
-        await until(lambda: programs.refused == ["b"], 5)
+        await until(lambda: programs.refused == ["b"])
         await programs.end("a")
         await started(programs, tasks, THIRD, "c")
         assert programs.running == ["c"]

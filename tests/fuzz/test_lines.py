@@ -147,7 +147,7 @@ async def answers_to_one_call(cut: list[bytes], content_type: str, status: int) 
         return made
 
     session = Recorder()
-    with pytest.MonkeyPatch.context() as patch, anyio.fail_after(20):
+    with pytest.MonkeyPatch.context() as patch, anyio.fail_after(60):
         patch.setattr(http, "_client", client)
         deps = ConnectionDeps(None, None, lambda: None)  # type: ignore[arg-type]
         transport = http.HttpTransport(http.HttpSettings(url="http://upstream.example/mcp"), deps)

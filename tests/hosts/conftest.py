@@ -69,4 +69,4 @@ def _sandbox_is_compiled() -> None:
 def _nothing_is_left(tmp_path: Path) -> Iterator[None]:
     """The product and its upstreams name the test's folder in their command lines."""
     yield
-    until(lambda: not [process for process in processes() if str(tmp_path) in process.command], seconds=5)
+    until(lambda: not [process for process in processes() if str(tmp_path) in process.command])

@@ -31,10 +31,10 @@ from tests import fork_server
 from tests.answering import free_port
 from tests.behaviour.product import Host, configuration, office
 from tests.database import rows
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = (sys.executable, "-m", "codemode_server")
-PATIENCE_S = 20.0
 SESSION_HEADER = "mcp-session-id"
 Mode = Literal["auto", "legacy"]
 
@@ -127,7 +127,7 @@ def serving(config: Path, *more: str, is_forked: bool = True) -> Iterator[Served
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(5)
+            process.wait(60)
         finally:
             process.kill()
             process.wait()
@@ -239,7 +239,7 @@ def posted(served: Served, method: str, params: dict[str, Any], *headers: tuple[
         "MCP-Protocol-Version": "2025-11-25",
         **served.headers,
     }
-    with closing(HTTPConnection("127.0.0.1", served.port, timeout=30)) as connection:
+    with closing(HTTPConnection("127.0.0.1", served.port, timeout=60)) as connection:
         connection.putrequest("POST", "/mcp", skip_host=any(name == "Host" for name, _ in headers))
         for name, value in (*usual.items(), ("Content-Length", str(len(body))), *headers):
             connection.putheader(name, value)

@@ -100,7 +100,7 @@ def test_an_address_for_others_is_refused_where_nobody_has_a_token(tmp_path: Pat
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
@@ -127,7 +127,7 @@ async def test_a_signal_ends_it_soon_with_all_it_started(tmp_path: Path, numbers
             for number in numbers:
                 os.kill(served.process.pid, number)
                 await anyio.sleep(0.5)
-            assert await anyio.to_thread.run_sync(served.process.wait, 10) == 128 + numbers[-1]
+            assert await anyio.to_thread.run_sync(served.process.wait, 60) == 128 + numbers[-1]
             running = {process.pid for process in processes()}
             assert [process for process in started if process.pid in running] == []
         assert answers == ["cancelled"]
@@ -176,7 +176,7 @@ async def test_it_drains_after_sigterm(tmp_path: Path) -> None:
                     await anyio.to_thread.run_sync(until, lambda: readiness(served) == (503, "draining\n"))
                     refused = await other.run("1")
                     assert posted(served, "initialize", INITIALIZE) == 503
-                    assert await anyio.to_thread.run_sync(served.process.wait, 20) == 0
+                    assert await anyio.to_thread.run_sync(served.process.wait, 60) == 0
     assert "shutting down, and nothing of this ran" in refused.text
     assert answers["slow"].value == "done"
     waiting = answers["asks"].content
@@ -205,7 +205,7 @@ async def test_a_program_whose_server_asks_for_input_is_suspended_by_sigterm(tmp
                 with anyio.fail_after(60):
                     await is_asked.wait()
                 os.kill(served.process.pid, signal.SIGTERM)
-                assert await anyio.to_thread.run_sync(served.process.wait, 10) == 0
+                assert await anyio.to_thread.run_sync(served.process.wait, 60) == 0
     assert answers[0].content["status"] == "waiting"
     assert f"resume={answers[0].content['execution_id']!r}" in answers[0].text
 
@@ -218,6 +218,6 @@ async def test_what_runs_longer_than_the_drain_is_ended_and_can_be_resumed(tmp_p
             async with one.running(STAY) as answers:
                 await anyio.to_thread.run_sync(until, lambda: one.reached("get_channel_history"))
                 os.kill(served.process.pid, signal.SIGTERM)
-                assert await anyio.to_thread.run_sync(served.process.wait, 10) == 0
+                assert await anyio.to_thread.run_sync(served.process.wait, 60) == 0
     assert answers[0].content["status"] == "cancelled"
     assert f"execute_code(resume={answers[0].content['execution_id']!r})" in answers[0].text

@@ -104,7 +104,7 @@ def cluster(path: Path, *, is_forked: bool = False) -> Iterator[Cluster]:
     assert HAPROXY is not None
     with serving(path, is_forked=is_forked) as one, serving(path, is_forked=is_forked) as other:
         for replica in (one, other):
-            until(partial(_is_ready, replica.port), 60)
+            until(partial(_is_ready, replica.port))
         port = free_port()
         addresses = {"LISTEN": port, "REPLICA_A": one.port, "REPLICA_B": other.port}
         environment = {**os.environ, **{name: f"127.0.0.1:{it}" for name, it in addresses.items()}}
@@ -221,7 +221,7 @@ async def test_an_answer_to_a_replica_that_was_stopped_says_how_to_go_on(tmp_pat
         async def stop_and_answer(context: Any, params: Any) -> Any:
             process = both.running_replica().process
             process.terminate()
-            assert await anyio.to_thread.run_sync(process.wait, 20) == 0
+            assert await anyio.to_thread.run_sync(process.wait, 60) == 0
             return await person.elicit(context, params)
 
         with anyio.fail_after(60):
@@ -255,7 +255,7 @@ async def test_a_host_that_gives_up_ends_its_program(tmp_path: Path, mode: Mode)
             await anyio.to_thread.run_sync(until, lambda: reached(tmp_path))
             assert both.statuses() == ["running"]
             tasks.cancel_scope.cancel()
-        await anyio.to_thread.run_sync(until, lambda: both.statuses() == ["cancelled"], 10)
+        await anyio.to_thread.run_sync(until, lambda: both.statuses() == ["cancelled"])
 
 
 def creating(title: str) -> str:
@@ -307,7 +307,7 @@ async def test_a_replica_that_drains_under_load_loses_no_request_and_no_program_
                     tasks.start_soon(legacy, number)
                 await anyio.to_thread.run_sync(until, lambda: len(succeeded) >= 8, 60)
                 os.kill(first.process.pid, signal.SIGTERM)
-                assert await anyio.to_thread.run_sync(first.process.wait, 40) == 0
+                assert await anyio.to_thread.run_sync(first.process.wait, 60) == 0
                 at_end = len(succeeded)
                 await anyio.to_thread.run_sync(until, lambda: len(succeeded) >= at_end + 8, 60)
                 is_over.set()

@@ -18,6 +18,7 @@ from codemode_server.mcp_server.auth.authenticator import Authenticator
 from codemode_server.mcp_server.server import McpServer
 from codemode_server.startup.serve import _HttpListener
 from codemode_server.support import http_connections
+from tests.answering import free_port
 from tests.waiting import until
 
 TOKEN = "t" * 43
@@ -46,7 +47,7 @@ async def serving(
         port = listener.getsockname()[1]
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
-            await until(lambda: server.started, 10)
+            await until(lambda: server.started)
             try:
                 yield lambda: anyio.connect_tcp("127.0.0.1", port)
             finally:
@@ -56,7 +57,7 @@ async def serving(
 async def answer(stream: SocketStream, request: bytes = b"") -> str:
     """All that comes until a whole answer is there or the connection ends; empty if it ended at once."""
     received = b""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         try:
             if request:
                 await stream.send(request)
@@ -155,7 +156,7 @@ async def test_large_requests_are_parsed_one_at_a_time_and_no_longer_than_until_
     async with serving(app) as connect, anyio.create_task_group() as tasks:
         for _ in range(6):
             tasks.start_soon(ask, connect, posted(200_000))
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while reading < 1:
                 await anyio.sleep(0.01)
             assert status(await ask(connect, posted(1))) == 200
@@ -193,7 +194,7 @@ async def test_headers_that_come_bit_by_bit_get_no_more_time(monkeypatch: pytest
                 await stream.send(b"X-A: b\r\n")
                 await anyio.sleep(0.05)
 
-        with anyio.fail_after(20), pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+        with anyio.fail_after(60), pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
             await drip()
 
 
@@ -231,19 +232,18 @@ async def test_a_request_that_is_served_is_not_cut_off_by_many_connections(monke
 
 def test_nobody_can_connect_before_the_token_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for the port reads the token next."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = free.getsockname()
+    address = ("127.0.0.1", free_port())
 
     def token(*, is_new: bool) -> str:
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(address, timeout=5)
+            socket.create_connection(address, timeout=60)
         return TOKEN
 
     monkeypatch.setattr(http_token, "token", token)
     opened = _HttpListener.open(address[0], address[1], SettingsError("no configuration"), new_token=False)
     with opened.socket:
         assert opened.tokens == {TOKEN}
-        socket.create_connection(address, timeout=5).close()  # control
+        socket.create_connection(address, timeout=60).close()  # control
 
 
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
@@ -290,7 +290,7 @@ async def test_a_session_that_is_idle_ends(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(http, "SESSION_IDLE_SECONDS", 0.01)
     async with serving_sessions() as asked:
         session = await session_of(asked)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while status(await asked("ping", session)) == 200:
                 await anyio.sleep(0.1)  # each request begins the time anew
         assert status(await asked("ping", session)) == 404

@@ -77,7 +77,7 @@ def lot() -> Lot:
 async def tended(lot: Lot, size: int = 1) -> AsyncIterator[Pool]:
     """A pool that is looked after all the time."""
     pool = Pool(lot.boot, HERE, size, IDLE_S, AGE_S)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pool.tend)
             yield pool

@@ -8,7 +8,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -53,7 +52,7 @@ def program(code: str, workspace: Path | None = None, session: str = "s") -> Pro
 
 
 async def run(backend: RemoteBackend, code: str, tools: Tools | None = None, workspace: Path | None = None) -> Outcome:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await backend.run(program(code, workspace), tools or Tools())
 
 
@@ -69,7 +68,7 @@ class TestProgramsOnNodes:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(meet)
                 tasks.start_soon(meet)
-                await until(lambda: sorted(backend._running.values()) == [1, 1], 10)
+                await until(lambda: sorted(backend._running.values()) == [1, 1])
             assert [it.value for it in outcomes] == [1, 1]
             assert tools.most_here == 2
 
@@ -84,7 +83,7 @@ class TestProgramsOnNodes:
             async with anyio.create_task_group() as tasks:
                 for _ in range(4):
                     tasks.start_soon(run, backend, f"{CALLS}forever()")
-                await until(lambda: sorted(backend._running.values())[-2:] == [1, 3], 20)
+                await until(lambda: sorted(backend._running.values())[-2:] == [1, 3])
                 tasks.cancel_scope.cancel()
             assert (await run(backend, "1 + 1")).value == 2
 
@@ -103,8 +102,7 @@ class TestDeath:
         tools = Tools()
         async with node() as one, node() as two, replica(settings(one, two)) as backend:
             nodes = {one.port: one, two.port: two}
-            outcome, took_s = await self._ended_while_running(backend, nodes, tools, signal.SIGKILL)
-        assert took_s < 10, "two seconds on a machine with nothing else to do"
+            outcome = await self._ended_while_running(backend, nodes, tools, signal.SIGKILL)
         assert outcome.ending is Ending.DIED
         assert outcome.error is not None
         assert (
@@ -117,8 +115,7 @@ class TestDeath:
         """Its system still acknowledges what is sent to it: only the missing heartbeat tells."""
         tools = Tools()
         async with node() as one, replica(settings(one)) as backend:
-            outcome, took_s = await self._ended_while_running(backend, {one.port: one}, tools, signal.SIGSTOP)
-        assert took_s < 20, "five seconds on a machine with nothing else to do"
+            outcome = await self._ended_while_running(backend, {one.port: one}, tools, signal.SIGSTOP)
         assert outcome.ending is Ending.DIED
         assert outcome.error is not None
         assert outcome.error.message.endswith("it does not answer")
@@ -127,10 +124,9 @@ class TestDeath:
     async def test_a_stopped_node_is_tried_after_the_others(self) -> None:
         async with node() as one, node() as two, replica(settings(one, two)) as backend:
             one.signal(signal.SIGSTOP)
-            first = await run(backend, "1 + 1")
-            began = time.monotonic()
-            assert [(await run(backend, "1 + 1")).value for _ in range(5)] == [first.value] * 5
-            assert time.monotonic() - began < 15, "less than five times that in which a node has to answer"
+            assert (await run(backend, "1 + 1")).value == 2
+            with anyio.fail_after(60):  # tried first each time, it would take three seconds of each
+                assert [(await run(backend, "1 + 1")).value for _ in range(25)] == [2] * 25
 
     async def test_a_program_that_waits_for_a_call_for_longer_than_the_patience_goes_on(self) -> None:
         """The control: heartbeats come while neither end has anything to say."""
@@ -161,9 +157,9 @@ anyio.run(main)
                 await process.stdout.receive()
                 (worker,) = idle
                 ticks = Path(f"/proc/{worker}/stat")
-                await until(lambda: int(ticks.read_text().split()[13]) > 50, 10)  # it computes
+                await until(lambda: int(ticks.read_text().split()[13]) > 50)  # it computes
                 process.kill()
-                await all_gone(worker, within_s=2)
+                await all_gone(worker)
             finally:
                 with suppress(ProcessLookupError):
                     process.kill()
@@ -174,27 +170,25 @@ anyio.run(main)
             (worker,) = one.workers()
             with anyio.move_on_after(1):
                 await run(backend, "while True: pass")
-            await all_gone(worker, within_s=1)
+            await all_gone(worker)
             assert (await run(backend, "1 + 1")).value == 2
 
     async def _ended_while_running(
         self, backend: RemoteBackend, nodes: dict[int, RunningNode], tools: Tools, number: signal.Signals
-    ) -> tuple[Outcome, float]:
-        """Do this to the node that runs a program; gives its outcome, and how many seconds later it came."""
-        outcomes = list[tuple[Outcome, float]]()
+    ) -> Outcome:
+        """Do this to the node that runs a program; gives its outcome."""
+        outcomes = list[Outcome]()
 
         async def running() -> None:
-            outcomes.append((await run(backend, f"{CALLS}while True: pass", tools), time.monotonic()))
+            outcomes.append(await run(backend, f"{CALLS}while True: pass", tools))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(running)
-            await until(lambda: bool(tools.calls), 20)
+            await until(lambda: bool(tools.calls))
             await anyio.sleep(0.2)
             (port,) = [it.port for it, count in backend._running.items() if count]
             nodes[port].signal(number)
-            signalled = time.monotonic()
-        (outcome, ended) = outcomes[0]
-        return outcome, ended - signalled
+        return outcomes[0]
 
 
 class TestWorkspace:
@@ -252,7 +246,7 @@ async def spoken(to: RunningNode) -> AsyncIterator[ByteStream]:
         yield stream
 
 
-async def answer(stream: ByteStream, seconds: float = 10) -> str:
+async def answer(stream: ByteStream, seconds: float = 60) -> str:
     """What comes until the other end closes, or sends a whole message."""
     said = b""
     with anyio.fail_after(seconds):
@@ -316,13 +310,18 @@ class TestWhoIsServed:
 
     async def test_a_slow_client_is_dropped(self) -> None:
         async with node() as one, spoken(one) as stream:
-            began = time.monotonic()
-            with anyio.fail_after(30), suppress(anyio.BrokenResourceError, anyio.EndOfStream):
+            sent = list[int]()
+
+            async def drip() -> None:
                 for byte in message("x" * 900):
                     await stream.send(bytes([byte]))
                     with anyio.move_on_after(0.5):
                         await stream.receive()
-            assert time.monotonic() - began > 4
+                    sent.append(byte)
+
+            with anyio.fail_after(60), pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+                await drip()
+            assert sent, "control: it has some time"
 
     async def test_a_thousand_connections_without_the_token_keep_no_replica_out(self) -> None:
         """The oldest of those that have not shown it make room, so the node never holds more than a few."""
@@ -350,7 +349,8 @@ class TestWhoIsServed:
                 message("{}", kind=0),
             ):
                 async with spoken(one) as stream:
-                    await stream.send(message(TOKEN) + sent)
+                    with suppress(anyio.BrokenResourceError):  # it is cut off before all has been sent
+                        await stream.send(message(TOKEN) + sent)
                     assert await answer(stream) == ""
             async with spoken(one) as stream:
                 await stream.send(message(TOKEN) + message(request()))

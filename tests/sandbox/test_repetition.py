@@ -42,7 +42,7 @@ found
 
 
 async def run(lab: Lab, code: str, repeat: Repeat) -> Any:
-    with anyio.fail_after(30 + 30 * SLOWNESS):
+    with anyio.fail_after(60 + 30 * SLOWNESS):
         outcome = await lab.backend.run(made(lab, code, repeat), Tools())
     return value_of(outcome)
 

@@ -134,7 +134,7 @@ def call(number: int, **arguments: Any) -> dict[str, Any]:
 
 async def outcome_of(guest: Guest, tools: Tools, **limits: Any) -> Outcome:
     program = Program(ExecutionId("x0"), "", Limits(**limits))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return await Channel(FrameReader(guest), guest, program, tools).run()
 
 

@@ -288,5 +288,5 @@ async def test_workers_are_kept_for_some_seconds_after_two_programs_at_once(
         assert kept[1] == kept[0], "used again"
         monkeypatch.setattr(backend_module, "RECENT_SECONDS", 0.0)
         backend._has_surplus.set()
-        await until(lambda: len(pids_of(backend)) <= 1, 30)
+        await until(lambda: len(pids_of(backend)) <= 1)
         tending.cancel_scope.cancel()

@@ -49,7 +49,7 @@ async def test_the_workers_open_files_are_its_code_and_the_programs_folders(
         program = "import os, time\nopen('/workspace/begun', 'w').close()\nwhile not os.path.exists('/workspace/end'): time.sleep(0.02)"
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lab.value, program)
-            await until(lambda: (workspace / "begun").exists(), 20)
+            await until(lambda: (workspace / "begun").exists())
             held = open_files_of_the_worker(workspace)
 
             # The program has `begun` or the folder of `end` open for a moment; what was left open stays in every look.

@@ -28,7 +28,7 @@ Run = Callable[..., Awaitable[str]]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     async def run(command: str, *, seconds: float = 20.0) -> str:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             work = partial(output_of, command, env=os.environ, cwd=tmp_path, seconds=seconds)
             return await anyio.to_thread.run_sync(work)
 

@@ -31,7 +31,7 @@ def run_at_once(code: str, place: Path | str, *names: str) -> None:
     try:
         for process in processes:
             assert process.stdout
-            assert process.stdout.readline() == "ready\n", process.communicate(timeout=30)
+            assert process.stdout.readline() == "ready\n", process.communicate(timeout=60)
         for process in processes:
             assert process.stdin
             process.stdin.write("go\n")

@@ -67,7 +67,7 @@ class Cluster:
         """Stop it now: SIGINT ends the connections, SIGQUIT the processes, without a checkpoint."""
         if self._server is not None:
             self._server.send_signal(how)
-            self._server.wait(30)
+            self._server.wait(60)
 
     def database(self) -> PostgresAddress:
         """A new, empty one."""
@@ -84,7 +84,7 @@ class Cluster:
             return cursor.fetchall() if cursor.description else []
 
     def _wait(self) -> None:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while True:
             try:
                 self.execute("SELECT 1")

@@ -29,7 +29,7 @@ async def test_what_nobody_waits_for_is_done_in_the_transaction_of_the_next_step
 async def test_what_nobody_waits_for_is_done_also_if_no_other_step_follows(thread: DatabaseThread) -> None:
     loop, done = asyncio.get_running_loop(), asyncio.Event()
     thread.post(lambda connection: loop.call_soon_threadsafe(done.set), "lost")
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await done.wait()
 
 

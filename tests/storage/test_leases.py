@@ -181,7 +181,7 @@ async def test_one_that_was_stopped_in_a_transaction_keeps_the_others_from_nothi
             became = await other.settle()
         took = time.monotonic() - began
     assert became == "interrupted"
-    assert took < LEASE_SECONDS
+    assert took < 30, "three seconds on a machine with nothing else to do; without the bound it was a minute"
 
 
 async def test_a_replica_that_was_stopped_sends_nothing_until_it_has_renewed_its_lease(
@@ -257,11 +257,11 @@ async def test_a_lease_is_renewed_while_something_else_waits_for_a_lock() -> Non
                 is_enough.set()
 
         def dead(self) -> list[str]:
-            is_enough.wait(5)
+            is_enough.wait(50)
             return []
 
     stores: Any = SimpleNamespace(ownership=Slow(), database=SimpleNamespace(transact=lambda step: None))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(Stores.keep_lease, stores)
-        assert await anyio.to_thread.run_sync(is_enough.wait, 4)
+        assert await anyio.to_thread.run_sync(is_enough.wait, 40)
         tasks.cancel_scope.cancel()

@@ -167,7 +167,7 @@ def test_to_explain_an_error_leaves_the_locks_of_open_connections(folder: Path) 
         unavailable(folder / FILE_NAME, sqlite3.OperationalError("disk I/O error"))
         Database(folder).close()
         command = [sys.executable, "-c", OPENS_AND_CLOSES, str(folder / FILE_NAME)]
-        subprocess.run(command, timeout=30, check=True, env=os.environ)
+        subprocess.run(command, timeout=60, check=True, env=os.environ)
         assert log.exists()
 
 
@@ -200,7 +200,7 @@ def test_no_file_is_set_aside_while_another_process_opens_it(folder: Path, monke
     with closing(Database(folder)) as database:
         record(database, "this")
         execute("PRAGMA wal_checkpoint(TRUNCATE)")(folder)
-        assert [other.wait(timeout=30) for other in ended] == [0]
+        assert [other.wait(timeout=60) for other in ended] == [0]
     assert executions(folder, ASIDE_NAME) == ["x1"]
     assert sorted(executions(folder)) == ["other", "this"]
 

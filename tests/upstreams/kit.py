@@ -18,7 +18,7 @@ from codemode_server.upstreams.connection_deps import Timings
 from codemode_server.upstreams.messages import MAX_MESSAGE_BYTES
 from codemode_server.upstreams.pool import UpstreamPool
 from tests import fork_server
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 SERVERS = Path(__file__).parent / "servers"
 QUICK = Timings(
@@ -31,7 +31,6 @@ QUICK = Timings(
     backoff_most_s=0.2,
     debounce_s=0.02,
 )
-PATIENCE_S = 20.0
 
 
 @dataclass(slots=True)

@@ -61,7 +61,7 @@ async def test_a_reaper_that_was_killed_is_replaced_and_knows_all_groups(kit: Ki
         assert reaper.pid not in (None, first)
     finally:
         await reaper.aclose()  # both are still watched: as if we had died
-    assert [sleeper.wait(10) for sleeper in sleepers] == [-signal.SIGTERM, -signal.SIGTERM]
+    assert [sleeper.wait(60) for sleeper in sleepers] == [-signal.SIGTERM, -signal.SIGTERM]
 
 
 SLEEP = "import time; time.sleep(600)"

@@ -83,7 +83,7 @@ class Chromium:
         """Give the page that is open this size. Returns when it has it."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.devtools("Emulation.setDeviceMetricsOverride", **metrics)
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while (there := self.run("return innerWidth")) != width:
             assert time.monotonic() < until, f"the page is {there} pixels wide, not {width}"
             time.sleep(0.05)
@@ -132,11 +132,11 @@ def chromium() -> Iterator[Chromium]:
                 client.delete(f"/session/{session}")
     finally:
         driver.terminate()
-        driver.wait(10)
+        driver.wait(60)
 
 
 def _wait_until_ready(client: httpx2.Client) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while True:
         try:
             client.get("/status")

@@ -163,7 +163,7 @@ async def test_a_page_is_not_shown_in_a_frame_of_another_site(tmp_path: Path) ->
 
 def refused_frames(browser: Chromium) -> list[str]:
     """What the console says about frames, once it says something: it does so a moment after the page has loaded."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not (found := [it for it in browser.console() if "Framing" in it]):
         assert time.monotonic() < until, "no frame was refused"
         time.sleep(0.05)

@@ -91,7 +91,7 @@ class TestOneExecution:
                 names[:] = re.findall(r"<code>(x\w+)</code>", await site.text("executions?status=running"))
                 return bool(names)
 
-            await host.until(is_running, 60)
+            await host.until(is_running)
             other = await host.run("1 + 1")
             assert "/cancel" in await site.text(f"executions/{names[0]}")
             assert (await site.post(f"executions/{names[0]}/cancel")).status_code == 303
@@ -99,7 +99,7 @@ class TestOneExecution:
             async def is_cancelled() -> bool:
                 return 'class="status cancelled"' in await site.text(f"executions/{names[0]}")
 
-            await host.until(is_cancelled, 30)
+            await host.until(is_cancelled)
             assert other.value == 2, "control"
             assert (await site.post(f"executions/{names[0]}/cancel")).status_code == 409, "it has ended"
         assert [it.content["status"] for it in answers] == ["cancelled"]

@@ -159,7 +159,7 @@ async def test_a_user_who_takes_long_costs_the_program_no_time_and_one_who_never
             return await super().elicit(context, params)
 
     person = Slow(content={"city": "Oslo"})
-    limits = {"wall_seconds": 2, "upstream_seconds": 2, "input_seconds": 4}
+    limits = {"wall_seconds": 2, "upstream_seconds": 2, "input_seconds": 10}
     path = configuration(tmp_path, asking(tmp_path, era, timeout=2), limits=limits)
     async with in_memory(path, mode=host_era, **person.callbacks) as host:
         assert (await ask(host, ASK_CITY)).value[0]["action"] == "accept"

@@ -29,7 +29,7 @@ MANY = "from servers.github import list_issues\nfor n in range(6): list_issues(r
         (
             {"workspace_mb": 2},
             "open('/workspace/a', 'wb').write(bytes(1_000_000))",
-            "open('/workspace/b', 'wb').write(bytes(4_000_000))\nimport time; time.sleep(5)",
+            "open('/workspace/b', 'wb').write(bytes(4_000_000))\nimport time; time.sleep(25)",
         ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

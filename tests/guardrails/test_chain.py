@@ -100,7 +100,7 @@ async def test_one_that_fails_or_gives_no_verdict_blocks(kind: type[Scripted], a
 class TestOneThatHangs:
     async def test_blocks_once_its_time_is_up_and_the_event_loop_goes_on(self) -> None:
         may_end, turns = threading.Event(), 0
-        probe = GuardrailProbe(Scripted(lambda _: (may_end.wait(), Pass())[1]), timeout_s=0.2)
+        probe = GuardrailProbe(Scripted(lambda _: (may_end.wait(), Pass())[1]), timeout_s=1.0)
 
         async def count() -> None:
             nonlocal turns
@@ -114,7 +114,7 @@ class TestOneThatHangs:
             tasks.cancel_scope.cancel()
         may_end.set()
         assert isinstance(verdict, Block)
-        assert "no answer within 0.2 s" in verdict.reason
+        assert "no answer within 1 s" in verdict.reason
         assert turns > 3
 
     async def test_takes_a_bounded_number_of_threads(self) -> None:

@@ -83,7 +83,7 @@ for number in range(16):
     os.remove("/workspace/file")
     kept[-1].write(bytes(2**20))
     kept[-1].flush()
-time.sleep({3 * SLOWNESS})
+time.sleep({15 * SLOWNESS})
 """
     assert await lab.limit(code, workspace_mb=4) == "limits.workspace_mb"
 

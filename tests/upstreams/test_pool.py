@@ -18,7 +18,8 @@ from codemode_server.domain.tools import ToolDefinition, UpstreamState
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.pool import UpstreamPool
 from codemode_server.upstreams.progress import CallProgress
-from tests.upstreams.kit import PATIENCE_S, QUICK, Kit
+from tests.upstreams.kit import QUICK, Kit
+from tests.waiting import PATIENCE_S
 
 
 async def test_slow_dead_and_crashing_upstreams_cost_the_others_nothing(kit: Kit, tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ async def test_the_pages_fit_on_a_phone(tmp_path: Path) -> None:
         await do(browser.resize, 360, 740)
         for path in PATHS:
             await do(browser.open, f"{site.base}/{path}")
-            with anyio.move_on_after(10):  # the page is laid out anew as its viewport and style sheet come
+            with anyio.move_on_after(60):  # the page is laid out anew as its viewport and style sheet come
                 while (width := await do(browser.run, "return document.documentElement.scrollWidth")) > 360:
                     await anyio.sleep(0.05)
             assert width <= 360, path

@@ -14,7 +14,7 @@ import anyio
 from codemode_server.cli.arguments import count
 from codemode_server.cli.terminal import announce
 from codemode_server.domain.errors import SettingsError
-from codemode_server.sandbox.registry import NodeOptions, serve_node
+from codemode_server.sandbox.registry import NodeControl, NodeOptions, serve_node
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,10 +36,17 @@ def run(parsed: argparse.Namespace) -> int:
         backend=parsed.backend,
         programs=parsed.programs,
     )
-    if sys.platform != "win32":  # so that the sandboxes are ended, as after Ctrl+C
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    control = NodeControl()
+
+    def stop(*_: object) -> None:
+        if control.is_stopping:  # a second time: ends its programs, as Ctrl+C does
+            signal.raise_signal(signal.SIGINT)
+        control.is_stopping = True
+
+    if sys.platform != "win32":
+        signal.signal(signal.SIGTERM, stop)
     try:
-        anyio.run(serve_node, options, announce)
+        anyio.run(serve_node, options, announce, control)
     except (OSError, OverflowError) as error:  # the latter: no such port
         raise SettingsError(f"the node can't be started: {error}") from error
     except KeyboardInterrupt:

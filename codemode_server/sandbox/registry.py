@@ -236,8 +236,18 @@ class NodeOptions:
     """How many run at once."""
 
 
-async def serve_node(options: NodeOptions, announce: Announce) -> None:
+@dataclass(slots=True)
+class NodeControl:
+    """What the process that serves a node sees of it, and how it stops it."""
+
+    programs: int = 0
+    """How many run now."""
+    is_stopping: bool = False
+    """Once it is set, the node takes no more connections, and ends when the last program has ended."""
+
+
+async def serve_node(options: NodeOptions, announce: Announce, control: NodeControl) -> None:
     """Offer the sandboxes of this machine to others; raises as `backends.remote.node.serve`."""
     from codemode_server.sandbox.backends.remote import node
 
-    await node.serve(options, announce)
+    await node.serve(options, announce, control)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -95,6 +96,77 @@ class TestProgramsOnNodes:
                 await run(backend, "1 + 1")
         with pytest.raises(SandboxUnavailable, match="no sandbox node can be used"):
             await started(RemoteBackend(settings(only), None))
+
+    async def test_a_name_stands_for_all_its_addresses_also_for_those_that_it_gets_later(
+        self, certificates: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whatever starts nodes publishes them in DNS; the servers look names up again every few seconds."""
+        pem = certificates["elsewhere"]
+        addresses = ["127.0.0.1"]
+
+        def resolved(host: str | bytes, port: int, *options: Any, **named: Any) -> list[Any]:
+            names = addresses if host == b"node.example" else [host]
+            return [entry for name in names for entry in resolve(name, port, *options, **named)]
+
+        resolve = socket.getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", resolved)
+        async with node("--certificate", pem, host="node.example") as one, replica(settings(one, ca=pem)) as backend:
+            assert (await run(backend, "1 + 1")).value == 2
+            options = ("--certificate", pem, "--host", "127.0.0.2", "--port", str(one.port))
+            async with node(*options), anyio.create_task_group() as tasks:
+                addresses.append("127.0.0.2")
+                tasks.start_soon(run, backend, f"{CALLS}forever()")
+                with anyio.fail_after(25):
+                    while {it.address for it in backend._running} != {*addresses}:
+                        assert (await run(backend, "1 + 1")).value == 2
+                tasks.cancel_scope.cancel()
+
+
+class TestStop:
+    async def test_sigterm_lets_the_programs_of_a_node_end_and_sends_new_ones_to_the_others(self) -> None:
+        async with node() as one, node() as two, replica(settings(one, two)) as backend:
+            tools, outcomes = Tools(), list[Outcome]()
+
+            async def meet(company: int) -> None:
+                code = f"from servers.github import meet\nmeet(n=1, company={company})['n']"
+                outcomes.append(await run(backend, code, tools))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(meet, 2)
+                await until(lambda: bool(tools.calls), 20)
+                (busy,) = [it.port for it, count in backend._running.items() if count]
+                leaving, other = (one, two) if busy == one.port else (two, one)
+                leaving.signal(signal.SIGTERM)
+                await until(lambda: not listens(leaving.port), 10)
+                assert (await run(backend, "1 + 1")).value == 2
+                assert outcomes == []
+                tasks.start_soon(meet, 2)
+            assert [it.value for it in outcomes] == [1, 1]
+            with anyio.fail_after(20):
+                assert await leaving.process.wait() == 0
+            assert listens(other.port)
+
+    async def test_a_second_sigterm_ends_the_programs(self) -> None:
+        tools = Tools()
+        async with node() as one, replica(settings(one)) as backend:
+            outcomes = list[Outcome]()
+
+            async def running() -> None:
+                outcomes.append(await run(backend, f"{CALLS}forever()", tools))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(running)
+                await until(lambda: len(tools.calls) == 2, 20)
+                one.signal(signal.SIGTERM)
+                await until(lambda: not listens(one.port), 10)
+                one.signal(signal.SIGTERM)
+            assert outcomes[0].ending is Ending.DIED
+
+
+def listens(port: int) -> bool:
+    """On 127.0.0.1, by the kernel's list: a connection of a test would be one more of the node."""
+    entries = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return any(it[1] == f"0100007F:{port:04X}" and it[3] == "0A" for it in entries)
 
 
 class TestDeath:

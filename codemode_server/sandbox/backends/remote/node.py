@@ -39,7 +39,7 @@ from codemode_server.sandbox.backends.remote.link import (
 )
 from codemode_server.sandbox.channel import Channel
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, SandboxBackend
-from codemode_server.sandbox.registry import Announce, NodeOptions, SandboxSettings
+from codemode_server.sandbox.registry import Announce, NodeControl, NodeOptions, SandboxSettings
 from codemode_server.support.setting_types import LOOPBACK_HOSTS
 
 _log = logging.getLogger(__name__)
@@ -51,6 +51,7 @@ _TIMEOUT_S = 15.0
 """Longer than a replica's: a replica that is late only keeps a sandbox busy."""
 _BACKLOG = 256
 _ACCEPT_PAUSE_S = 0.1
+_STOP_POLL_SECONDS = 0.2
 _MAX_FRAME_BYTES = 2**31
 _DONE = b'{"op":"done"'
 
@@ -110,27 +111,37 @@ class Relay(Channel):
 class Node:
     """Serves replicas with the sandboxes of a backend."""
 
-    def __init__(self, options: NodeOptions, tls: ssl.SSLContext | None, backend: SandboxBackend) -> None:
+    def __init__(
+        self, options: NodeOptions, tls: ssl.SSLContext | None, backend: SandboxBackend, control: NodeControl
+    ) -> None:
         self._options = options
+        self._control = control
         self._tls = tls
         self._backend = backend
         self._unadmitted: deque[anyio.CancelScope] = deque()
         """Connections whose client has not sent the token yet, the oldest first."""
         self._links: set[Link] = set()
-        self._busy = 0
 
     async def serve(self, listeners: Sequence[SocketListener]) -> None:
-        """Until cancelled."""
+        """Until cancelled, or until the last connection of a node that is stopping has ended."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._backend.tend)
-            for listener in listeners:
-                tasks.start_soon(self._accept, listener, tasks)
-            await send_heartbeats(self._links)
+            tasks.start_soon(send_heartbeats, self._links)
+            async with anyio.create_task_group() as connections:
+                async with anyio.create_task_group() as accepting:
+                    for listener in listeners:
+                        accepting.start_soon(self._accept, listener, connections)
+                    while not self._control.is_stopping:  # noqa: ASYNC110 - a signal handler can set no event
+                        await anyio.sleep(_STOP_POLL_SECONDS)
+                    accepting.cancel_scope.cancel()
+                for listener in listeners:
+                    await listener.aclose()
+            tasks.cancel_scope.cancel()
 
-    async def _accept(self, listener: SocketListener, tasks: TaskGroup) -> None:
+    async def _accept(self, listener: SocketListener, connections: TaskGroup) -> None:
         while True:
             try:
-                tasks.start_soon(self._serve, await listener.accept())
+                connections.start_soon(self._serve, await listener.accept())
             except OSError:  # too many open files, or a connection that was reset already
                 await anyio.sleep(_ACCEPT_PAUSE_S)
 
@@ -186,14 +197,14 @@ class Node:
             await link.send_message(self._state())
         elif problem := self._workspace_problem(request.workspace):
             await link.send_message(self._state(problem))
-        elif self._busy >= self._options.programs:
-            await link.send_message(self._state(f"it runs {self._busy} programs already", is_busy=True))
+        elif self._control.programs >= self._options.programs:
+            await link.send_message(self._state(f"it runs {self._control.programs} programs already", is_busy=True))
         else:
-            self._busy += 1
+            self._control.programs += 1
             try:
                 end = await self._run(link, request, request.limits)
             finally:
-                self._busy -= 1
+                self._control.programs -= 1
             await link.send_message(end)
 
     async def _run(self, link: Link, request: Request, limits: Limits) -> ProgramEnd:
@@ -236,9 +247,9 @@ class Node:
         return f"the workspace {name[:80]!r} is not in its --workspaces, which has to be shared: {reason}"
 
 
-async def serve(options: NodeOptions, announce: Announce) -> None:
-    """Until cancelled. Raises `SettingsError`, `SandboxUnavailable`, or `OSError` if the port can't be opened or the
-    certificate can't be read."""
+async def serve(options: NodeOptions, announce: Announce, control: NodeControl) -> None:
+    """Until cancelled, or stopped by `control`. Raises `SettingsError`, `SandboxUnavailable`, or `OSError` if the port
+    can't be opened or the certificate can't be read."""
     if len(options.token.encode()) < _MIN_TOKEN_BYTES:
         raise SettingsError(
             f"$CODEMODE_NODE_TOKEN needs at least {_MIN_TOKEN_BYTES} characters; the servers have it too"
@@ -258,7 +269,7 @@ async def serve(options: NodeOptions, announce: Announce) -> None:
             port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - no SQL
             backend = choice.backend
             announce(f"node on {options.host}, port {port}: at most {options.programs} programs, in {backend.name}")
-            await Node(options, tls, backend).serve(cast("Sequence[SocketListener]", listener.listeners))
+            await Node(options, tls, backend, control).serve(cast("Sequence[SocketListener]", listener.listeners))
         finally:
             with anyio.CancelScope(shield=True):
                 await choice.backend.aclose()

@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import Connection, bindparam, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, func, insert, select, union_all
 
 from codemode_server.calls.audit import AuditEvent, AuditEventKind, AuditRow
 from codemode_server.domain.calls import CallStatus
@@ -32,6 +32,14 @@ from codemode_server.storage.tables import ALL_ROWS, calls, events, executions, 
 _ROW_BYTES = 250
 """About the size of the fixed-size fields and index entries of a row."""
 _VERIFIED_AT_ONCE = 1_000
+_READ_AT_ONCE = 500
+"""Rows that PostgreSQL sends at a time: those of many executions need not fit into memory."""
+
+
+def _is_of_some(table: Table) -> ColumnElement[bool]:
+    """SQL: the row is of one of the executions behind `after` up to `last`."""
+    return (table.c.execution_id > bindparam("after")) & (table.c.execution_id <= bindparam("last"))
+
 
 _EVENT = tuple(
     events.c[it]
@@ -75,9 +83,16 @@ _NAMES = (
     .limit(_VERIFIED_AT_ONCE)
 )
 _IN_TURN = (AuditEventKind.EXECUTION_ENDED, AuditEventKind.EXECUTION_RESUMED)
-_ITS_ENDS = (
-    select(events.c.kind, events.c.payload)
-    .where(events.c.execution_id == bindparam("of_execution"), events.c.kind.in_(_IN_TURN))
+_SOME = select(*_EXECUTION).where(_is_of_some(executions)).execution_options(yield_per=_READ_AT_ONCE)
+_THEIR_CALLS = (
+    select(*_CALL)
+    .where(_is_of_some(calls))
+    .order_by(calls.c.execution_id, calls.c.seq)
+    .execution_options(yield_per=_READ_AT_ONCE)
+)
+_THEIR_ENDS = (
+    select(events.c.execution_id, events.c.kind, events.c.payload)
+    .where(_is_of_some(events), events.c.kind.in_(_IN_TURN))
     .order_by(events.c.number)
 )
 _NEWEST = select(func.count(), func.max(events.c.number)).select_from(events)
@@ -185,7 +200,9 @@ def add_event(connection: Connection, chain: str, event: AuditEvent) -> None:
 
 def add_end(connection: Connection, chain: str, execution_id: ExecutionId) -> None:
     """Add the event of an execution's end, in the transaction that sets it."""
-    row = connection.execute(_ONE, {"of_execution": execution_id}).one()
+    of = {"of_execution": execution_id}
+    row = connection.execute(_ONE, of).one()
+    (digest,) = _content_digests([row], connection.execute(_ITS_CALLS, of)).values()
     event = AuditEvent(
         AuditEventKind.EXECUTION_ENDED,
         Principal(PrincipalId(row.principal)),
@@ -193,7 +210,7 @@ def add_end(connection: Connection, chain: str, execution_id: ExecutionId) -> No
         execution_id,
         row.ended_at,
         status=row.status,
-        payload=_content_digest(connection, row),
+        payload=digest,
     )
     add_event(connection, chain, event)
 
@@ -219,13 +236,27 @@ def _values(event: AuditEvent) -> tuple[Any, ...]:
     return *about, event.seq, *map(plain, texts)
 
 
-def _content_digest(connection: Connection, execution: AnyRow) -> str:
-    digest = digest_of("", execution)
-    for call in connection.execute(_ITS_CALLS, {"of_execution": execution.execution_id}):
-        # The answer of a call may come after the end; its beginning no longer changes.
-        is_settled = call.ended_at is not None and call.ended_at <= execution.ended_at
-        digest = digest_of(digest, call if is_settled else call[:_BEGUN])
-    return digest
+def _content_digests(found: Iterable[AnyRow], their_calls: Iterable[AnyRow]) -> dict[str, str]:
+    """As `content_digests`, of rows; the calls of an execution come in the order of their numbers."""
+    ends: dict[str, float] = {}
+    digests: dict[str, str] = {}
+    for execution in found:
+        if execution.ended_at is not None:
+            ends[execution.execution_id] = execution.ended_at
+            digests[execution.execution_id] = digest_of("", execution)
+    for call in their_calls:
+        if (end := ends.get(call.execution_id)) is not None:
+            # The answer of a call may come after the end; its beginning no longer changes.
+            is_settled = call.ended_at is not None and call.ended_at <= end
+            before = digests[call.execution_id]
+            digests[call.execution_id] = digest_of(before, call if is_settled else call[:_BEGUN])
+    return digests
+
+
+def content_digests(connection: Connection, after: str, last: str) -> dict[str, str]:
+    """The digest over each execution behind `after` up to `last` that has ended, and its calls."""
+    of = {"after": after, "last": last}
+    return _content_digests(connection.execute(_SOME, of), connection.execute(_THEIR_CALLS, of))
 
 
 def _events_after(number: int, connection: Connection) -> list[AnyRow]:
@@ -236,17 +267,21 @@ def _first_broken(after: str, connection: Connection) -> tuple[str | None, str |
     """The first execution after this one that does not fit the events of its ends; and the last one of these, None if
     there are no more."""
     names = connection.execute(_NAMES, {"after": after}).scalars().all()
+    if not names:
+        return None, None
+    last = names[-1]
+    digests = content_digests(connection, after, last)
+    ends: dict[str, list[AnyRow]] = {}
+    for end in connection.execute(_THEIR_ENDS, {"after": after, "last": last}):
+        ends.setdefault(end.execution_id, []).append(end)
     for name in names:
-        of = {"of_execution": name}
-        execution, ends = connection.execute(_ONE, of).one(), connection.execute(_ITS_ENDS, of).all()
+        own, digest = ends.get(name, []), digests.get(name)
         # Otherwise one that is made to run again could be changed, and would end once more with what it holds then.
-        is_in_turn = all(it.kind == _IN_TURN[number % 2] for number, it in enumerate(ends))
-        has_ended = execution.ended_at is not None
-        if not is_in_turn or has_ended != bool(len(ends) % 2):
+        is_in_turn = all(it.kind == _IN_TURN[number % 2] for number, it in enumerate(own))
+        has_ended = digest is not None
+        if not is_in_turn or has_ended != bool(len(own) % 2) or (has_ended and own[-1].payload != digest):
             return name, None
-        if has_ended and ends[-1].payload != _content_digest(connection, execution):
-            return name, None
-    return None, names[-1] if names else None
+    return None, last
 
 
 def _rows(
@@ -278,8 +313,10 @@ def _rows(
         if (place := ends.get((execution.execution_id, execution.ended_at))) is not None:
             rows[place] = AuditRow(_ended(execution), rows[place].number, rows[place].digest)
     names = own.with_only_columns(executions.c.execution_id).order_by(executions.c.started_at.desc()).limit(limit)
+    other_names = select(executions.c.execution_id).where(executions.c.execution_id.in_(others))
     theirs = select(*_CALL).where(
-        calls.c.execution_id.in_(names.scalar_subquery()) | calls.c.execution_id.in_(others),
+        # With an `or` in place of the union PostgreSQL would look through all calls.
+        calls.c.execution_id.in_(union_all(select(names.subquery()), other_names)),
         func.coalesce(calls.c.ended_at, calls.c.started_at) >= since,
     )
     for call in connection.execute(theirs.order_by(calls.c.started_at.desc()).limit(limit)):

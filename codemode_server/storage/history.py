@@ -7,6 +7,7 @@ the page then says where to go on. It reads beside the thread that writes, so no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, func, select
@@ -31,6 +32,8 @@ MAX_EXAMINED = 20_000
 MAX_COUNTED_CALLS = 50_000
 """Newest calls of which decisions are counted."""
 _MAX_TOOLS = 4
+_CALLS_WITH_TOOLS = 100
+"""So many calls of each execution are looked at for the tools."""
 _MAX_COUNTS = 200
 
 _OWN = executions.c.principal == bindparam("of_principal")
@@ -72,10 +75,12 @@ _DECISIONS = (
     .order_by(func.count().desc())
     .limit(_MAX_COUNTS)
 )
-_SOME_CALLS = (
-    select(calls.c.server, calls.c.tool).where(calls.c.execution_id == bindparam("of_execution")).limit(100).subquery()
+_TOOLS = (
+    select(calls.c.execution_id, calls.c.server, calls.c.tool)
+    .where(calls.c.execution_id.in_(bindparam("names", expanding=True)), calls.c.seq <= _CALLS_WITH_TOOLS)
+    .group_by(calls.c.execution_id, calls.c.server, calls.c.tool)
+    .order_by(func.min(calls.c.seq))
 )
-_TOOLS = select(_SOME_CALLS.c.server, _SOME_CALLS.c.tool).distinct().limit(_MAX_TOOLS)
 
 
 class History:
@@ -157,13 +162,15 @@ def _search(connection: Connection, principal: Principal, query: HistoryQuery) -
     values = of | {"since": max(query.since, floor), "most": query.limit + 1}
     newest = connection.execute(statement(query), values).all()
     has_more = len(newest) > query.limit
-    shown = tuple(_summary(connection, row) for row in newest[: query.limit])
+    tools: dict[str, list[str]] = {row.execution_id: [] for row in newest[: query.limit]}
+    for name, server, tool in connection.execute(_TOOLS, {"names": [*tools]}):
+        tools[name].append(f"{server}.{tool}")
+    shown = tuple(_summary(row, tools[row.execution_id]) for row in newest[: query.limit])
     is_searched = not has_more and floor <= query.since
     return HistoryPage(shown, None if is_searched else shown[-1].started_at if has_more else floor)
 
 
-def _summary(connection: Connection, row: AnyRow) -> ExecutionSummary:
-    tools = connection.execute(_TOOLS, {"of_execution": row.execution_id})
+def _summary(row: AnyRow, tools: Sequence[str]) -> ExecutionSummary:
     return ExecutionSummary(
         ExecutionId(row.execution_id),
         row.session_id,
@@ -172,5 +179,5 @@ def _summary(connection: Connection, row: AnyRow) -> ExecutionSummary:
         ExecutionStatus(row.status),
         row.milliseconds,
         row.calls,
-        tuple(f"{server}.{tool}" for server, tool in tools),
+        tuple(tools[:_MAX_TOOLS]),
     )

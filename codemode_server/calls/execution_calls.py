@@ -136,6 +136,10 @@ class ExecutionCalls:
     """Server, tool and digest of the arguments → number of such calls so far."""
     counted: Counter[str] = field(default_factory=Counter)
     """Permission rule with a limit for each execution → number of calls that it has let through."""
+    writing: defaultdict[str, anyio.Semaphore] = field(
+        default_factory=lambda: defaultdict(lambda: anyio.Semaphore(1, fast_acquire=True))
+    )
+    """By raw server name; held by the one call that may write and is at the server or waits for its turn there."""
     links: dict[tuple[str, str], str] = field(default_factory=dict)
     """The resources it may read: raw server name and URI, as the program knows it → the URI as the upstream gave it."""
     host: HostInput = NO_HOST_INPUT

@@ -169,8 +169,9 @@ class Approval(Layer):
 
 
 class WriteTurn(Layer):
-    """Lets one call that may write go on to its server at a time. A turn is held for one call, and by none that waits
-    for another turn, or for a person: one whose server asks the host something gives it back."""
+    """Lets one call that may write go on to its server at a time, and one of each program wait for that, so a program
+    with many writes delays those of others by one. No call holds a turn while it waits for a person: one whose server
+    asks the host something gives it back."""
 
     def __init__(self, upstreams: UpstreamPool) -> None:
         self._upstreams = upstreams
@@ -179,11 +180,13 @@ class WriteTurn(Layer):
         if not call.target.may_write:
             return await proceed(call)
         upstreams = self._upstreams.for_principal(call.calls.caller.principal)
-        if (turn := upstreams.turn_to_write(call.target.server.raw_name)) is None:
+        server = call.target.server.raw_name
+        if (of_server := upstreams.turn_to_write(server)) is None:
             return await proceed(call)
-        await turn.acquire()
         with ExitStack() as held:
-            held.callback(turn.release)
+            for turn in (call.calls.writing[server], of_server):
+                await turn.acquire()
+                held.callback(turn.release)
             call.end_turn = held.close
             return await proceed(call)
 

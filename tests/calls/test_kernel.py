@@ -172,6 +172,30 @@ async def test_a_call_that_is_decided_again_is_recorded_with_its_last_decision()
     assert steps.decided_again == Allow("rule 1 of permissions.rules (allow: github/*)")
 
 
+async def test_a_program_with_many_writes_delays_that_of_another_by_one() -> None:
+    answering, turn = anyio.Event(), anyio.Semaphore(1)
+
+    class OneAtATime(MemoryUpstreams):
+        def turn_to_write(self, server: str) -> Any:
+            return turn
+
+        async def respond(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
+            await answering.wait()
+
+    upstreams = OneAtATime()
+    one = gateway_of(lambda: CATALOG, upstreams, NoJournal(), LiveConfig())
+    many, single = execution(), execution()
+    async with anyio.create_task_group() as tasks:
+        for calls, title in [*((many, str(number)) for number in range(10)), (single, "other")]:
+            tasks.start_soon(one.call, calls, "github", "create_issue", {"title": title})
+            await anyio.wait_all_tasks_blocked()
+        assert len(upstreams.reached) == 1, "control: the others wait"
+        answering.set()
+    titles = [arguments["title"] for _, _, arguments in upstreams.reached]
+    assert titles == ["0", "other", *map(str, range(1, 10))]
+    assert turn.value == 1
+
+
 async def test_a_read_that_becomes_a_write_before_it_is_sent_is_recorded_as_one() -> None:
     """Else a power cut could take the record of a write that was sent."""
     steps, calls = Steps(), execution()

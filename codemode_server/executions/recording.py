@@ -60,7 +60,6 @@ class ExecutionRecorder:
                 execution.execution_id,
                 execution.status,
                 error=error,
-                calls=execution.calls.started,
                 milliseconds=execution.milliseconds,
                 # A program that has called nothing has done nothing that another run would need to know.
                 is_awaited=execution.calls.started > 0 or execution.is_rerun,

@@ -173,7 +173,6 @@ class Journal:
         status: ExecutionStatus,
         *,
         error: str | None,
-        calls: int,
         milliseconds: float,
         is_awaited: bool = True,
     ) -> None:
@@ -192,7 +191,6 @@ class Journal:
             "holder": None,
             "status": status,
             "error": error,
-            "calls": calls,
             "value_bytes": size,
             "record_bytes": recorded,
         }

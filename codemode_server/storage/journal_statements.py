@@ -34,7 +34,10 @@ END_EXECUTION = (
         executions.c.ended_at.is_(None),
         _IS_OF_OWNER,  # not one that counted as interrupted and goes on in another process
     )
-    .values(milliseconds=func.coalesce(executions.c.milliseconds, 0) + bindparam("took"))
+    .values(
+        milliseconds=func.coalesce(executions.c.milliseconds, 0) + bindparam("took"),
+        calls=select(func.count()).where(calls.c.execution_id == bindparam("of_execution")).scalar_subquery(),
+    )
 )
 ASK_TO_CANCEL = update(executions).where(*_OWN, executions.c.ended_at.is_(None))
 IS_CANCELLED = select(executions.c.cancel_asked_at).where(executions.c.execution_id == bindparam("of_execution"))

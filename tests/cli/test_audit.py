@@ -39,7 +39,7 @@ async def write_rows(folder: Path) -> str:
         record.audit.append(reviewed())
     await record.begin()
     await record.call(1)
-    await record.end(calls=1)
+    await record.end()
     _, digest = await record.audit.extent()
     record.thread.close()
     return digest

@@ -140,6 +140,8 @@ async def test_a_program_is_resumed_and_replayed(tmp_path: Path, capsys: pytest.
     assert await command(path, "replay", name, "--json") == 0
     assert json.loads(capsys.readouterr().out)["value"] == 42
     assert (tmp_path / "diary").read_text() == "a\n"
+    assert await command(path, "list", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["description"] == f"replay of {name}"
     assert await command(path, "resume", name) == 2
     assert "has succeeded" in capsys.readouterr().err
 

@@ -64,10 +64,8 @@ class Record:
             decision = Deny("its limit is reached")
             await self.journal.end_call(execution_id, seq, outcome, decision, recorded_error="it failed: é ✓")
 
-    async def end(self, execution_id: ExecutionId = X1, calls: int = 0) -> None:
-        await self.journal.end_execution(
-            execution_id, ExecutionStatus.FAILED, error="ValueError", calls=calls, milliseconds=5.0
-        )
+    async def end(self, execution_id: ExecutionId = X1) -> None:
+        await self.journal.end_execution(execution_id, ExecutionStatus.FAILED, error="ValueError", milliseconds=5.0)
 
     async def kinds(self, principal: Principal = LOCAL, execution_id: ExecutionId | None = None) -> list[str]:
         return [it.event.kind.value for it in await self.audit.rows(principal, execution_id=execution_id)]
@@ -88,7 +86,7 @@ async def test_an_execution_and_its_calls_are_rows_from_beginning_to_end(record:
     await record.begin()
     await record.call(1)
     await record.call(2, ends=False)
-    await record.end(calls=2)
+    await record.end()
     assert await record.kinds() == [
         "execution_started",
         "call_decided",
@@ -117,7 +115,7 @@ async def test_the_newest_rows_are_given_and_those_of_one_execution(record: Reco
     for execution_id in (X1, X2):
         await record.begin(execution_id)
         await record.call(1, execution_id)
-        await record.end(execution_id, calls=1)
+        await record.end(execution_id)
     assert await record.kinds(execution_id=X2) == ["execution_started", "call_decided", "call_ended", "execution_ended"]
     newest = await record.audit.rows(LOCAL, limit=3)
     assert [(it.event.execution_id, it.event.kind.value) for it in newest] == [
@@ -144,10 +142,10 @@ async def test_an_execution_that_is_resumed_ends_twice_and_fits(record: Record) 
         running := ExecutionRecord(X1, LOCAL, Session("s1"), None, ExecutionStatus.RUNNING, 1.0), repeat=SEED
     )
     await record.call(1)
-    await record.end(calls=1)
+    await record.end()
     assert await record.journal.reopen_execution(running, Session("s2"))
     await record.call(2)
-    await record.end(calls=2)
+    await record.end()
     events = [it.event for it in await record.audit.rows(LOCAL) if it.number is not None]
     assert [it.kind.value for it in events] == ["execution_ended", "execution_resumed", "execution_ended"]
     assert await record.audit.verified() == ""
@@ -156,7 +154,7 @@ async def test_an_execution_that_is_resumed_ends_twice_and_fits(record: Record) 
 async def test_an_answer_that_comes_after_the_end_breaks_nothing(record: Record) -> None:
     await record.begin()
     await record.call(1, ends=False)
-    await record.end(calls=1)
+    await record.end()
     await record.journal.end_call(X1, 1, CallOutcome(CallStatus.SUCCEEDED, 9.0, 1, "late"), recorded_result="str")
     assert (await record.journal.calls(LOCAL, X1))[0].outcome is not None, "control"
     assert await record.audit.verified() == ""
@@ -202,7 +200,7 @@ async def test_after_retention_it_still_fits_where_an_execution_was_resumed(reco
 async def test_an_execution_that_is_made_to_run_again_shows(record: Record, tmp_path: Path) -> None:
     await record.begin()
     await record.call(1)
-    await record.end(calls=1)
+    await record.end()
     change(tmp_path, "UPDATE executions SET ended_at = NULL, status = 'running', started_at = 1, owner = NULL")
     change(tmp_path, "UPDATE calls SET tool = 'other'")
     assert await record.audit.verified() == "execution x1"
@@ -228,7 +226,7 @@ async def test_an_old_execution_that_was_resumed_last_is_among_the_newest_rows(r
     await record.end(X2)
     assert await record.journal.reopen_execution(old, Session("s1"))
     await record.call(1)
-    await record.end(calls=1)
+    await record.end()
     rows = [it.event for it in await record.audit.rows(LOCAL, limit=2)]
     assert [(it.execution_id, it.kind.value) for it in rows] == [(X1, "call_ended"), (X1, "execution_ended")]
     assert rows[1].milliseconds == 10.0

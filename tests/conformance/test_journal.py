@@ -72,11 +72,12 @@ async def begin(journal: Journal, asked: ToolCall, decision: Decision = ALLOW) -
 
 async def test_an_execution_that_ended_has_its_status_time_error_and_counts(journal: Journal) -> None:
     await journal.begin_execution(execution())
-    await journal.end_execution(X1, ExecutionStatus.FAILED, error="ValueError: é", calls=3, milliseconds=40.5)
+    await begin(journal, call())
+    await journal.end_execution(X1, ExecutionStatus.FAILED, error="ValueError: é", milliseconds=40.5)
     found = await journal.execution(LOCAL, X1)
     assert found is not None
     assert (found.status, found.ended_at, found.error) == (ExecutionStatus.FAILED, NOW, "ValueError: é")
-    assert (found.calls, found.milliseconds, found.code) == (3, 40.5, "print('\ud800 ✓')")
+    assert (found.calls, found.milliseconds, found.code) == (1, 40.5, "print('\ud800 ✓')")
 
 
 async def test_a_dry_run_is_read_back_as_one_and_is_applied_by_one_execution(journal: Journal) -> None:
@@ -95,8 +96,8 @@ async def test_a_dry_run_is_read_back_as_one_and_is_applied_by_one_execution(jou
 
 async def test_an_execution_ends_once(journal: Journal) -> None:
     await journal.begin_execution(execution())
-    await journal.end_execution(X1, ExecutionStatus.SUCCEEDED, error=None, calls=0, milliseconds=1.0)
-    await journal.end_execution(X1, ExecutionStatus.FAILED, error="late", calls=9, milliseconds=2.0)
+    await journal.end_execution(X1, ExecutionStatus.SUCCEEDED, error=None, milliseconds=1.0)
+    await journal.end_execution(X1, ExecutionStatus.FAILED, error="late", milliseconds=2.0)
     found = await journal.execution(LOCAL, X1)
     assert found is not None
     assert (found.status, found.error, found.calls) == (ExecutionStatus.SUCCEEDED, None, 0)

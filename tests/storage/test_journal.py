@@ -49,9 +49,7 @@ async def record(journal: Journal, name: str = X1, *, result: Any = "the result"
     await journal.begin_call(call(name=name, secret="the argument"), Allow("default"), is_read_only=True)
     await journal.end_call(ExecutionId(name), 1, CallOutcome(CallStatus.SUCCEEDED, 1.0, 1, result))
     if ends:
-        await journal.end_execution(
-            ExecutionId(name), ExecutionStatus.SUCCEEDED, error="the error", calls=1, milliseconds=1
-        )
+        await journal.end_execution(ExecutionId(name), ExecutionStatus.SUCCEEDED, error="the error", milliseconds=1)
 
 
 async def first_call(journal: Journal, name: str = X1) -> tuple[dict[str, Any], Any, str | None]:
@@ -156,7 +154,7 @@ class TestWhereItCanNotBeUsed:
         with pytest.raises(JournalUnavailable, match="no room"):
             await journal.begin_call(call(2), Allow(""), is_read_only=True)
         with pytest.raises(JournalUnavailable, match="no room"):
-            await journal.end_execution(X1, ExecutionStatus.SUCCEEDED, error=None, calls=1, milliseconds=1.0)
+            await journal.end_execution(X1, ExecutionStatus.SUCCEEDED, error=None, milliseconds=1.0)
         await thread.run(lambda connection: connection.exec_driver_sql("DROP TRIGGER no_room"))
         await record(journal, "x2")
         assert [it.call.seq for it in await journal.calls(LOCAL, X1)] == [1], "and the others go on"
@@ -174,13 +172,13 @@ class TestWhereItCanNotBeUsed:
         for name, status in (("x1", ExecutionStatus.FAILED), ("x2", ExecutionStatus.SUCCEEDED)):
             with pytest.raises(JournalUnavailable, match="no room") if is_awaited else nullcontext():
                 await journal.end_execution(
-                    ExecutionId(name), status, error="the error", calls=1, milliseconds=1.0, is_awaited=is_awaited
+                    ExecutionId(name), status, error="the error", milliseconds=1.0, is_awaited=is_awaited
                 )
         found = [await journal.execution(LOCAL, ExecutionId(it)) for it in ("x1", "x2")]
         assert [it and it.status.value for it in found] == ["running", "running"], "control"
         await thread.run(lambda connection: connection.exec_driver_sql("DROP TRIGGER no_room"))
         assert await journal.reopen_execution(began, Session("s2"))
-        await journal.end_execution(X1, ExecutionStatus.SUCCEEDED, error=None, calls=1, milliseconds=1.0)
+        await journal.end_execution(X1, ExecutionStatus.SUCCEEDED, error=None, milliseconds=1.0)
         found = [await journal.execution(LOCAL, ExecutionId(it)) for it in ("x1", "x2")]
         # What was to be awaited has failed for its host, too.
         assert [it and it.status.value for it in found] == [
@@ -210,6 +208,6 @@ async def test_a_step_that_is_done_again_counts_its_values_once(tmp_path: Path) 
         if is_repeated:  # all steps that share its transaction are done anew
             thread.post(fail, on_error=lambda error: None)
         await journal.begin_call(call(2, name=name), Allow("default"), is_read_only=True)
-        await journal.end_execution(ExecutionId(name), ExecutionStatus.SUCCEEDED, error=None, calls=1, milliseconds=1)
+        await journal.end_execution(ExecutionId(name), ExecutionStatus.SUCCEEDED, error=None, milliseconds=1)
     thread.close()
     assert sizes[0] == sizes[1]

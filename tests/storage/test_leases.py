@@ -63,7 +63,7 @@ class Replica:
         return [it.status for it in await self.journal.calls(OWN, X1)]
 
     async def end(self) -> None:
-        await self.journal.end_execution(X1, ExecutionStatus.FAILED, error="lost", calls=1, milliseconds=5.0)
+        await self.journal.end_execution(X1, ExecutionStatus.FAILED, error="lost", milliseconds=5.0)
 
     async def settle(self) -> str:
         """What becomes of the execution once this replica has looked after the others."""

@@ -107,7 +107,7 @@ class State:
             await self._call(event, seq, it)
         if status is not running:
             self._now = at + took / 1_000
-            await self.journal.end_execution(execution_id, status, error=error, calls=len(calls), milliseconds=took)
+            await self.journal.end_execution(execution_id, status, error=error, milliseconds=took)
 
     async def _call(self, event: AuditEvent, seq: int, it: Call) -> None:
         key = CallKey(it.server, it.tool, arguments_digest(it.arguments), 1)

@@ -213,9 +213,7 @@ async def test_no_other_button_comes_under_the_pointer(tmp_path: Path) -> None:
         await state.execution("x2", "1", at=time.time(), status=ExecutionStatus.RUNNING)
         await do(browser.open, f"{site.base}/executions/x2")
         await do(browser.point, "#execution button")
-        await state.journal.end_execution(
-            ExecutionId("x2"), ExecutionStatus.FAILED, error=None, calls=0, milliseconds=1_000
-        )
+        await state.journal.end_execution(ExecutionId("x2"), ExecutionStatus.FAILED, error=None, milliseconds=1_000)
         await do(browser.run_async, TWO_REFRESHES)
         assert "Cancel" in await do(browser.text, "#execution")
         await do(browser.point, "h1")

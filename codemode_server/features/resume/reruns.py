@@ -16,7 +16,14 @@ from codemode_server.calls.expected_calls import PlannedCalls
 from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.executions import CallRecord, ExecutionKind, ExecutionRecord, ExecutionStatus, Repeat
+from codemode_server.domain.executions import (
+    MAX_DESCRIPTION_CHARACTERS,
+    CallRecord,
+    ExecutionKind,
+    ExecutionRecord,
+    ExecutionStatus,
+    Repeat,
+)
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.input_requests import NO_HOST_INPUT, HostInput
 from codemode_server.domain.principals import Session
@@ -131,6 +138,8 @@ class Reruns:
         past = await self._recorded(execution_id, context)
         calls = ExecutionCalls(new_id(), context)
         calls.resumed = ResumedCalls(past.calls, effect_of=self.effect_of, unknown="fail", is_closed=True)
+        said = ": ".join(filter(None, [f"replay of {execution_id}", past.record.description]))
+        past = replace(past, record=replace(past.record, description=said[:MAX_DESCRIPTION_CHARACTERS]))
         return self.executions.launch(self._execution(past, calls))
 
     async def _recorded(self, execution_id: ExecutionId, context: Caller) -> _RecordedRun:

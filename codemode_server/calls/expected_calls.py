@@ -4,7 +4,7 @@ know of them, and how two such calls are compared."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 import anyio
@@ -59,6 +59,9 @@ class EarlierCalls(ExpectedCalls, Protocol):
     """The highest number of a recorded call."""
     unanswered: dict[int, int]
     """Numbers of the calls that an earlier run sent without an answer → their numbers in that run."""
+
+    waiting: Collection[CallKey]
+    """Recorded calls that a person was asked about and that were not sent."""
 
     @property
     def order(self) -> AnswerTurns: ...

@@ -326,6 +326,10 @@ class Kernel:
         record = call.record
         if isinstance(call.decision, Recorded) and not call.decision.is_assumed:  # the journal has it
             return
+        if outcome.status is CallStatus.CANCELLED and isinstance(call.decision, Ask):
+            resumed = call.calls.resumed
+            if resumed is not None and record.key in resumed.waiting:  # the record of an earlier run says the same
+                return
         if call.recorded_as is None:  # it was refused or invalid, so there is nothing that a crash could lose
             await self._journal.begin_call(record, call.decision, is_read_only=True, recorded_arguments=call.shown)
             call.recorded_as = call.decision

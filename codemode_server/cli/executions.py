@@ -196,7 +196,7 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
     if rows:
         lines += ["", *table([("call", "tool", "started", "decision", "reason", "status", "ms", "error"), *rows])]
         lines += [
-            f"call {it.call.seq}: {one.reason.words}, at +{one.after_ms(it.started_at):,.0f} ms"
+            f"call {it.call.seq}: {one.reason.words}, at +{one.after_ms(it.began_at):,.0f} ms"
             for it in calls
             for one in retries.get(it.call.seq, ())
         ]
@@ -251,7 +251,7 @@ def call_fields(records: Records, it: CallRecord, *, is_waiting: bool = False) -
     return {
         "call": it.call.seq,
         "tool": clean_line(f"{it.call.server}.{it.call.tool}", 100),
-        "started_at": local_time(it.started_at),
+        "started_at": local_time(it.began_at),
         "decision": it.decision.kind,
         "reason": clean_line(it.decision.reason, 100),
         "status": "waiting" if is_waiting else status,
@@ -264,7 +264,7 @@ def call_json(
     records: Records, it: CallRecord, retries: Sequence[CallRetry], *, is_waiting: bool = False
 ) -> dict[str, Any]:
     return call_fields(records, it, is_waiting=is_waiting) | {
-        "retries": [{"reason": one.reason.value, "after_ms": round(one.after_ms(it.started_at))} for one in retries]
+        "retries": [{"reason": one.reason.value, "after_ms": round(one.after_ms(it.began_at))} for one in retries]
     }
 
 

@@ -92,6 +92,13 @@ class CallRecord:
     order."""
 
     @property
+    def began_at(self) -> float:
+        """When the program made it; `started_at` is when it was recorded, after a person was asked."""
+        if self.outcome is None or self.ended_at is None:
+            return self.started_at
+        return min(self.started_at, self.ended_at - self.outcome.milliseconds / 1_000)
+
+    @property
     def status(self) -> CallStatus:
         return self.outcome.status if self.outcome else CallStatus.STARTED
 

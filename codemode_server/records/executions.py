@@ -217,6 +217,5 @@ def stored_records(loaded: LoadedSettings) -> Generator[Records]:
 def _is_unsent(it: CallRecord, approval: Approval) -> bool:
     if it.outcome is None:
         return approval.answer is None
-    ended_at = it.started_at + it.outcome.milliseconds / 1_000
-    is_before_answer = approval.answer is None or approval.answer.answered_at >= ended_at
+    is_before_answer = approval.answer is None or approval.answer.answered_at >= (it.ended_at or 0.0)
     return it.outcome.status is CallStatus.CANCELLED and is_before_answer

@@ -49,6 +49,8 @@ async def test_a_host_whose_call_takes_long_is_told_that_the_program_waits_and_g
         assert resumed.value == 1
         assert resumed.content["execution_id"] == name
         assert [line["tool"] for line in it.host.reached()] == ["list_issues", "create_issue"], "the program ran once"
+        *_, made = await it.app.stores.journal.calls(it.app.principal, name)
+        assert made.started_at - made.began_at > 1, "it was recorded after the wait, and is shown from its beginning"
 
 
 async def test_a_program_that_gave_up_its_sandbox_runs_again_without_making_a_call_twice(tmp_path: Path) -> None:
@@ -61,7 +63,21 @@ async def test_a_program_that_gave_up_its_sandbox_runs_again_without_making_a_ca
             record = await it.app.stores.journal.execution(it.app.principal, name)
             return record is not None and record.ended_at is not None
 
+        async def numbers() -> list[int]:
+            calls, record = (
+                await it.app.stores.journal.calls(it.app.principal, name),
+                await it.app.stores.journal.execution(it.app.principal, name),
+            )
+            assert record is not None
+            assert record.calls == len(calls), "lists count the calls that are shown"
+            return [one.call.seq for one in calls]
+
         await it.host.until(is_given_up)
+        assert await numbers() == [1, 2]
+        assert (await it.host.call("execute_code", resume=name)).content["status"] == "waiting"
+        await it.host.until(is_given_up)
+        assert await numbers() == [1, 2], "one that goes on waiting is recorded once"
         await it.answer(await it.question())
         assert (await it.host.call("execute_code", resume=name)).value == 1
         assert [line["tool"] for line in it.host.reached()] == ["list_issues", "create_issue"]
+        assert await numbers() == [1, 2, 4]

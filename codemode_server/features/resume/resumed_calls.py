@@ -20,13 +20,14 @@ concurrent calls:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 from codemode_server.calls.expected_calls import argument_differences, common_names, left_when_quiet, named
 from codemode_server.domain.calls import (
     Allow,
     Ask,
+    CallKey,
     CallOutcome,
     CallStatus,
     Decision,
@@ -74,6 +75,7 @@ class ResumedCalls:
         """The highest number of a recorded call."""
         # A later run may have made the same call again.
         self._records = {record.call.key: record for record in records if _was_sent(record)}
+        self.waiting: Collection[CallKey] = {record.call.key for record in records if isinstance(record.decision, Ask)}
         later_start = 0.0  # of a call that the program made after it: one that waited for approval may start late
         for record in reversed(records):
             if record.ended_at is not None and record.ended_at < later_start:

@@ -22,9 +22,7 @@ T = TypeVar("T")
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 
 _ATTEMPTS = 100
-"""Those that were not undone yet do not wait for the others, so one of these may be undone many times under load."""
-_TRANSACTION = "codemode_transaction"
-"""Key in a connection's `info`: how its next transaction begins."""
+"""Only repeated transactions wait for each other. New ones do not, and may undo the same transaction many times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +38,12 @@ DatabasePlace: TypeAlias = Path | PostgresAddress
 """A state folder, whose database is SQLite, or the address of one on PostgreSQL."""
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionMode:
-    reads: bool
-    is_durable: bool
-    is_repeated: bool
-    """It was undone before: of those, one at a time is done, so that each comes to an end."""
-
-
 class DatabaseUnreachable(JournalUnavailable):
-    """Raised while no step can be done: another process has the database locked, or its server does not answer."""
+    """Raised while no transaction is possible: another process has locked the database, or its server is away."""
 
 
 class TransactionUndone(JournalUnavailable):
-    """Raised for a transaction that changed nothing and can be done again: others changed the same rows, or the
+    """Raised for a transaction that changed nothing and can be repeated: others changed the same rows, or the
     connection was lost before the commit."""
 
 
@@ -62,20 +52,24 @@ class Driver(Protocol):
 
     engine: Engine
     error: type[Exception]
-    """Class of the errors of the library, while it opens a connection."""
+    """Base class of the library's errors, which SQLAlchemy does not wrap while a connection is opened."""
 
     def check(self) -> None:
-        """Before each transaction. Raises `JournalUnavailable`: the database is not the one that was opened."""
+        """Called before each transaction. Raises `JournalUnavailable`: the database is not the one that was opened."""
+
+    def begin(self, connection: Connection, *, reads: bool, is_durable: bool, is_repeated: bool) -> None:
+        """Execute what a transaction begins with, as `Database.begin` says."""
 
     def unavailable(self, error: Exception) -> JournalUnavailable:
-        """The error in one line that says what to do, as the class that says what the next step may expect."""
+        """The error to raise for an error of the library: one line that says what to do. Its class says whether to
+        repeat the transaction."""
 
     def prepare_upkeep(self, is_ending: Callable[[], bool]) -> None: ...
 
     def free_space(self) -> int: ...
 
     def description(self, connection: Connection) -> str:
-        """Which database it is, its version and size, for the person."""
+        """Name, version and size of the database, for the person."""
 
     def close(self) -> None: ...
 
@@ -98,42 +92,41 @@ class Database:
     ) -> Iterator[Connection]:
         """A transaction, on this connection or one of the pool: all changes or none. Unless it only `reads`, it sees
         what other processes have changed and fails rather than overwrite it. With `is_durable` it survives a power cut.
-        Raises `JournalUnavailable`, `DatabaseUnreachable`, `TransactionUndone`."""
+        `is_repeated`: it was undone before; of these, one runs at a time, so that each comes to an end. Raises
+        `JournalUnavailable`, `DatabaseUnreachable`, `TransactionUndone`."""
         self._driver.check()
         is_connected = is_committing = False
         try:
             with nullcontext(connection) if connection is not None else self._driver.engine.connect() as used:
-                used.info[_TRANSACTION] = TransactionMode(reads, is_durable, is_repeated)
                 is_connected = True
                 with used.begin():
+                    self._driver.begin(used, reads=reads, is_durable=is_durable, is_repeated=is_repeated)
                     yield used
                     is_committing = True
         except DBAPIError as error:
             problem = self._driver.unavailable(error.orig if isinstance(error.orig, Exception) else error)
-            # Once, since it may be the step that ends the connection.
+            # Repeat it only once: perhaps the step itself makes the server close the connection.
             if error.connection_invalidated and is_connected and not (is_committing or is_repeated):
                 problem = TransactionUndone(*problem.args)
             raise problem from error.orig
         except self._driver.error as error:
             raise self._driver.unavailable(error) from error
         except PoolTimeout as error:
-            raise _too_busy() from error
+            raise DatabaseUnreachable("the record can't be read: too many readers wait for it. Try again.") from error
 
     def connect(self) -> Connection:
-        """A connection of the caller, for `begin`. Raises `JournalUnavailable`."""
+        """A connection that the caller keeps, for `begin`. Raises `JournalUnavailable`."""
         try:
             return self._driver.engine.connect()
         except DBAPIError as error:
             raise self._driver.unavailable(error.orig if isinstance(error.orig, Exception) else error) from error.orig
         except (self._driver.error, OSError) as error:
             raise self._driver.unavailable(error) from error
-        except PoolTimeout as error:
-            raise _too_busy() from error
 
     def transact(
         self, step: Callable[[Connection], T], connection: Connection | None = None, *, is_durable: bool = False
     ) -> T:
-        """Do a step in a transaction, again if it was undone. Blocks. Raises as `begin`."""
+        """Do a step in a transaction, and repeat it if it was undone. Blocks. Raises as `begin`."""
         for attempt in range(_ATTEMPTS):
             try:
                 with self.begin(connection, is_durable=is_durable, is_repeated=attempt > 0) as used:
@@ -157,11 +150,11 @@ class Database:
         return await self.read(lambda connection: connection.execute(statement, values).all())
 
     def prepare_upkeep(self, is_ending: Callable[[], bool]) -> None:
-        """Before rows are deleted on the one connection of this pool: a statement ends once `is_ending`."""
+        """Prepare the only connection of this pool for the deletion of rows: statements stop once `is_ending`."""
         self._driver.prepare_upkeep(is_ending)
 
     def free_space(self) -> int:
-        """Give some of the disk space of deleted rows back; returns 0 if there is no more."""
+        """Return some disk space of deleted rows to the system; gives 0 if there is no more to return."""
         try:
             return self._driver.free_space()
         except self._driver.error as error:
@@ -173,16 +166,6 @@ class Database:
 
     def close(self) -> None:
         self._driver.close()
-
-
-def transaction_mode(connection: Connection) -> TransactionMode:
-    """How the transaction that begins on a connection is to be."""
-    mode: TransactionMode = connection.info[_TRANSACTION]
-    return mode
-
-
-def _too_busy() -> DatabaseUnreachable:
-    return DatabaseUnreachable("the record can't be read: too many readers wait for it. Try again.")
 
 
 def _driver(place: DatabasePlace) -> Driver:

@@ -14,16 +14,10 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, create_engine, func, inspect, select
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.event import listen
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.storage.database import (
-    DatabaseUnreachable,
-    PostgresAddress,
-    TransactionUndone,
-    transaction_mode,
-)
+from codemode_server.storage.database import DatabaseUnreachable, PostgresAddress, TransactionUndone
 from codemode_server.storage.tables import VERSION, executions, metadata
 from codemode_server.support.extras import install_command
 
@@ -38,8 +32,8 @@ _SESSION = {
 }
 _DURABLE = "SET LOCAL synchronous_commit = on"
 _ONE_AT_A_TIME = f"LOCK TABLE {executions.name} IN SHARE UPDATE EXCLUSIVE MODE"
-"""Unlike a lock that a SELECT takes, this one is waited for before the transaction's view of the data begins. Other
-transactions read and write meanwhile."""
+"""The transaction's snapshot is taken after this lock, while with a lock that a SELECT takes it would be older. Other
+transactions can read and write meanwhile."""
 _KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 15_000}
 """So that a server whose machine is gone is noticed, in seconds and milliseconds."""
 _LOCK = 0x636F6465
@@ -102,7 +96,6 @@ class PostgresServer:
         except JournalUnavailable:
             self.engine.dispose()
             raise
-        listen(self.engine, "begin", _begin)
 
     def _url(self, address: PostgresAddress) -> URL:
         try:
@@ -131,7 +124,13 @@ class PostgresServer:
                 raise self._problem(f"there is no table {missing[0]!r}", _REMEDIES["42P01"])
 
     def check(self) -> None:
-        """Nothing can be known without asking the server."""
+        """Nothing is known without a query."""
+
+    def begin(self, connection: Connection, *, reads: bool, is_durable: bool, is_repeated: bool) -> None:
+        if is_repeated:
+            connection.exec_driver_sql(_ONE_AT_A_TIME)
+        if is_durable:
+            connection.exec_driver_sql(_DURABLE)
 
     def unavailable(self, error: Exception) -> JournalUnavailable:
         state: str = getattr(error, "sqlstate", None) or ""
@@ -180,11 +179,3 @@ def _tables(connection: Connection) -> tuple[set[str], str | None]:
     inspector = inspect(connection)
     present = set(inspector.get_table_names())
     return present, inspector.get_table_comment(executions.name)["text"] if executions.name in present else None
-
-
-def _begin(connection: Connection) -> None:
-    mode = transaction_mode(connection)
-    if mode.is_repeated:
-        connection.exec_driver_sql(_ONE_AT_A_TIME)
-    if mode.is_durable:
-        connection.exec_driver_sql(_DURABLE)

@@ -18,13 +18,12 @@ from pathlib import Path
 
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.event import listen
 from sqlalchemy.pool import QueuePool
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.processes.file_lock import held
-from codemode_server.storage.database import DatabaseUnreachable, transaction_mode
+from codemode_server.storage.database import DatabaseUnreachable
 from codemode_server.storage.tables import VERSION, metadata
 from codemode_server.support.private_files import NotPrivate, check_file, open_private, private_folder
 
@@ -68,7 +67,6 @@ class SqliteFile:
         self.engine = create_engine(
             "sqlite://", poolclass=QueuePool, creator=lambda: first.pop() if first else _connection(self._path)
         )
-        listen(self.engine, "begin", _begin)
         self._identity = _identity(self._path)
         with self.engine.connect():  # the pool owns the first connection now, and closes it
             pass
@@ -80,6 +78,13 @@ class SqliteFile:
                 f"the record {self._path} was moved or removed while codemode-server was running. Put it back, or "
                 "restart codemode-server, which makes a new one."
             )
+
+    def begin(self, connection: Connection, *, reads: bool, is_durable: bool, is_repeated: bool) -> None:
+        """Lock the file first, to see the changes of other processes, unless the transaction only reads."""
+        if is_durable != connection.info.get(_IS_DURABLE, False):
+            connection.exec_driver_sql(f"PRAGMA synchronous = {'FULL' if is_durable else 'NORMAL'}")
+            connection.info[_IS_DURABLE] = is_durable
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     def unavailable(self, error: Exception) -> JournalUnavailable:
         return unavailable(self._path, error)
@@ -113,15 +118,6 @@ class SqliteFile:
 def _raw(connection: Connection) -> sqlite3.Connection:
     raw: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]
     return raw
-
-
-def _begin(connection: Connection) -> None:
-    """Locks the file first, so that changes of other processes are seen, unless the transaction only reads."""
-    mode = transaction_mode(connection)
-    if mode.is_durable != connection.info.get(_IS_DURABLE, False):
-        connection.exec_driver_sql(f"PRAGMA synchronous = {'FULL' if mode.is_durable else 'NORMAL'}")
-        connection.info[_IS_DURABLE] = mode.is_durable
-    connection.exec_driver_sql("BEGIN" if mode.reads else "BEGIN IMMEDIATE")
 
 
 def unavailable(path: Path, error: Exception) -> JournalUnavailable:

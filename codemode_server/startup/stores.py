@@ -79,19 +79,19 @@ class Stores:
         self.definitions = DefinitionStore(self.database, self.thread, texts)
 
     async def keep_lease(self) -> None:
-        """Where several servers share the database, tell the others that this one lives, and look after what dead ones
-        have left. Until cancelled."""
+        """Where several replicas share the database, renew the lease of this one, and end executions of killed ones.
+        Until cancelled."""
         if self.ownership.renewal_seconds is None:
             return
-        renewal = _Step(self.ownership.renew, "the lease of this server can't be renewed, so its programs can't call")
+        renewal = _Step(self.ownership.renew, "the lease can't be renewed, so programs can't call tools")
         settling = _Step(
             lambda: settle_interrupted(self.database, self.ownership, time.time()),
-            "what servers that were killed have left can't be ended",
+            "executions of a codemode-server that was killed can't be ended",
         )
         async with anyio.create_task_group() as tasks:
             while True:
                 await renewal.do()
-                # Not awaited: it may wait for a lock of a server that was stopped in the middle of a transaction.
+                # Not awaited: it may wait for a lock of a replica that was stopped in the middle of a transaction.
                 tasks.start_soon(settling.do)
                 await anyio.sleep(self.ownership.renewal_seconds)
 
@@ -108,11 +108,11 @@ class Stores:
 
 
 class _Step:
-    """Something that is done again and again in a thread, unless it is still being done."""
+    """Something that is done repeatedly in a thread; a repetition is skipped while the last one is still running."""
 
     def __init__(self, step: Callable[[], None], problem: str) -> None:
         self._step, self._problem = step, problem
-        self._limiter = anyio.CapacityLimiter(1)  # so that it never waits for what other threads do
+        self._limiter = anyio.CapacityLimiter(1)  # its own, so that it never waits until another thread is free
         self._is_failing = False
 
     async def do(self) -> None:

@@ -1,6 +1,6 @@
-"""Records executions of killed processes as interrupted: in the upkeep, and before a command shows the record.
+"""Ends the executions of killed processes as interrupted: in the upkeep, and before a command shows the record.
 
-Any number of processes may do this at once.
+Several processes may do this at once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from codemode_server.support.private_files import NotPrivate
 logger = logging.getLogger(__name__)
 
 _MAX_EXECUTION_SECONDS = 3 * 86_400.0
-"""No execution takes longer. One that has an owner may have begun earlier, and run again now."""
+"""No execution takes longer. Applied only to those without an owner: a resumed one may have begun long ago."""
 _ROW_BYTES = 300
 """About the size of the fixed-size fields and index entries of a row."""
 
 
 def _length(*columns: Any) -> Any:
-    """SQL for about how much a row with these values takes."""
+    """SQL for the approximate size of a row with these values."""
     return sum((func.coalesce(func.length(it), 0) for it in columns), start=literal(_ROW_BYTES))
 
 
@@ -43,25 +43,21 @@ _END = update(executions).where(executions.c.execution_id == bindparam("of_execu
 
 
 def settle_interrupted(database: Database, ownership: Ownership, now: float) -> None:
-    """End the executions of killed products. Calls without an outcome stay so, since it is unknown. Blocks. Raises
-    `JournalUnavailable`, `NotPrivate`, `OSError`: the record or the folder of the locks can't be used."""
+    """End the executions of killed processes. Their calls without an outcome stay so, since it is unknown. Blocks.
+    Raises `JournalUnavailable`, `NotPrivate`, `OSError`: the record or the folder of the locks can't be used."""
     is_without_owner = executions.c.owner.is_(None) & (executions.c.started_at < now - _MAX_EXECUTION_SECONDS)
     database.transact(partial(_interrupt, is_without_owner, now))
-    for owner in ownership.dead():
-        try:
-            database.transact(partial(_interrupt, executions.c.owner == owner.name, now))
-        except JournalUnavailable:
-            owner.release()
-            raise
-        owner.remove()
+    ownership.settle_dead(
+        lambda owner: database.transact(partial(_interrupt, executions.c.owner == owner, now)),
+    )
 
 
 def settle_before_reading(database: Database, ownership: Ownership) -> None:
-    """As `settle_interrupted`, for a process that shows the record of a state folder; a problem is logged. Blocks."""
+    """As `settle_interrupted`, for a process that shows the record; a problem is only logged. Blocks."""
     try:
         settle_interrupted(database, ownership, time.time())
     except (JournalUnavailable, NotPrivate, OSError) as error:
-        logger.warning("executions of servers that were killed are shown as running: %s", error)
+        logger.warning("executions of a codemode-server that was killed are shown as running: %s", error)
 
 
 def _interrupt(which: ColumnElement[bool], now: float, connection: Connection) -> None:

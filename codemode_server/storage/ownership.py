@@ -1,9 +1,9 @@
-"""Names the process that runs an execution, and tells which of those processes live."""
+"""Names the process that runs an execution, its owner, and finds out which owners are alive."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -17,46 +17,35 @@ from codemode_server.support.private_files import NotPrivate, private_folder, pr
 logger = logging.getLogger(__name__)
 
 
-class DeadOwner(Protocol):
-    """A process that was killed, for one that looks after what it has left."""
-
-    @property
-    def name(self) -> str: ...
-
-    def release(self) -> None:
-        """Leave it to another process."""
-
-    def remove(self) -> object:
-        """Nothing is left of it."""
-
-
 class Ownership(Protocol):
     renewal_seconds: float | None
     """How often `renew` has to be called; None: never."""
 
     def renew(self) -> None:
-        """Tell other processes that this one lives. Blocks. Raises `JournalUnavailable`."""
+        """Tell other processes that this one is alive. Blocks. Raises `JournalUnavailable`."""
 
     def name(self) -> str | None:
         """The owner to record with an execution."""
 
     def require(self) -> None:
-        """Before anything is sent. Raises `JournalUnavailable`: others may take this process for dead."""
+        """Called before anything is sent. Raises `JournalUnavailable`: others may take this process for dead."""
 
     def confirm(self, connection: Connection, execution_id: ExecutionId) -> None:
-        """In the transaction that records a call. Raises `JournalUnavailable`: its execution counts as interrupted."""
+        """Called in the transaction that records a call. Raises `JournalUnavailable`: another process has ended the
+        execution."""
 
-    def dead(self) -> Iterable[DeadOwner]:
-        """The processes that were killed, one after another. Blocks. Raises as the database does."""
+    def settle_dead(self, settle: Callable[[str], None]) -> None:
+        """Call `settle` with the name of each owner that was killed, and then forget that owner; if `settle` raises,
+        leave it to another process. Blocks. Raises `JournalUnavailable`, `NotPrivate`, `OSError`."""
 
     def others(self) -> set[str]:
-        """Names of the other owners that are alive. Blocks. Raises as `dead`."""
+        """Names of the other owners that are alive. Blocks. Raises as `settle_dead`."""
 
     def close(self) -> None: ...
 
 
 def ownership(database: Database, folder: Path, *, is_shared: bool) -> Ownership:
-    """That of a process with this state folder; `is_shared`: on PostgreSQL, by processes of many machines."""
+    """That of a process with this state folder; `is_shared`: processes with other state folders use it, too."""
     if not is_shared:
         return LockedFolders(folder)
     from codemode_server.storage.leases import Leases
@@ -65,8 +54,8 @@ def ownership(database: Database, folder: Path, *, is_shared: bool) -> Ownership
 
 
 class LockedFolders:
-    """The `Ownership` on SQLite: a process is alive as long as it holds the lock on the folder of its name, which,
-    unlike a process id, ends with the machine and works between containers that share the state folder."""
+    """The `Ownership` on SQLite: a process is alive as long as it holds the lock on the folder of its name. Unlike a
+    process id, that works between containers which share the state folder, and after a restart of the machine."""
 
     renewal_seconds: float | None = None
 
@@ -75,7 +64,7 @@ class LockedFolders:
         self._own: RunFolder | None = None
 
     def renew(self) -> None:
-        """The system holds the lock."""
+        """Nothing to do: the lock lasts as long as the process."""
 
     def name(self) -> str | None:
         """None if no folder can be locked."""
@@ -86,25 +75,29 @@ class LockedFolders:
             except (OSError, NotPrivate) as error:
                 logger.debug("executions are recorded without an owner: %s", error)
                 return None
-        return self._own.path.name
+        return self._own.name
 
     def require(self) -> None:
-        """A lock ends with its process alone."""
+        """Nothing to check: nobody else can end the lock."""
 
     def confirm(self, connection: Connection, execution_id: ExecutionId) -> None:
         """As `require`."""
 
-    def dead(self) -> Iterator[RunFolder]:
-        """Locked. Raises `NotPrivate`, `OSError`."""
-        return abandoned(self._parent())
+    def settle_dead(self, settle: Callable[[str], None]) -> None:
+        for folder in abandoned(self._parent()):
+            try:
+                settle(folder.name)
+            except BaseException:
+                folder.release()
+                raise
+            folder.remove()
 
     def others(self) -> set[str]:
-        """Raises as `dead`."""
         dead = set()
-        for owner in self.dead():
-            dead.add(owner.path)
-            owner.release()
-        return {it.name for it in self._parent().iterdir() if it not in dead} - {self._own and self._own.path.name}
+        for folder in abandoned(self._parent()):
+            dead.add(folder.name)
+            folder.release()
+        return {it.name for it in self._parent().iterdir()} - dead - {self._own and self._own.name}
 
     def _parent(self) -> Path:
         return private_subfolder(private_folder(self._state_folder, is_readable=True), "running")

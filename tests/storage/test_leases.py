@@ -256,9 +256,8 @@ async def test_a_lease_is_renewed_while_something_else_waits_for_a_lock() -> Non
             if renewals[0] > 3:
                 is_enough.set()
 
-        def dead(self) -> list[str]:
+        def settle_dead(self, settle: object) -> None:
             is_enough.wait(50)
-            return []
 
     stores: Any = SimpleNamespace(ownership=Slow(), database=SimpleNamespace(transact=lambda step: None))
     async with anyio.create_task_group() as tasks:

@@ -73,7 +73,7 @@ class Reruns:
     config: LiveConfig
     sources: TakenOver
     settle: Callable[[], None]
-    """Records the executions of servers that were killed as interrupted. Blocks."""
+    """Ends the executions of killed processes as interrupted. Blocks."""
 
     async def resume(
         self,

@@ -26,6 +26,7 @@ from codemode_server.features.pages.server_pages import key_of
 from codemode_server.storage.sqlite import FILE_NAME
 from tests.behaviour.product import configuration
 from tests.cli.pseudo_terminal import without_terminal
+from tests.files import contents
 from tests.web.pages import OTHER, OWN, PROGRAM, TRIAGE, Call, Pages, State, pages, question
 
 pytestmark = pytest.mark.page_attack
@@ -205,7 +206,7 @@ async def times_shown(state: State) -> int:
 
 
 def files_with_the_value(folder: Path) -> list[str]:
-    return [path.name for path in folder.rglob("*") if path.is_file() and VALUE.encode() in path.read_bytes()]
+    return [path.name for path, content in contents(folder).items() if VALUE.encode() in content]
 
 
 async def test_a_token_of_another_principal_is_no_token(tmp_path: Path) -> None:

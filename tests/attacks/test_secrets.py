@@ -20,6 +20,7 @@ from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from tests import fork_server
 from tests.attacks.kit import arrived, hostile, is_well
 from tests.behaviour.product import configuration, in_memory, over_stdio
+from tests.files import contents
 from tests.processes import children
 from tests.telemetry.collector import collecting
 
@@ -165,7 +166,7 @@ async def everything_kept(path: Path, environment: dict[str, str]) -> dict[Path,
         await host.run("from servers.away import x")
         await host.run("from servers.teller import tell\ntell(how='crash')")
         await is_well(host)
-        return {file: file.read_bytes() for file in (path.parent / "state").rglob("*") if file.is_file()}
+        return contents(path.parent / "state")
 
 
 @pytest.mark.slow
@@ -179,9 +180,8 @@ async def test_nothing_that_is_kept_or_sent_elsewhere_has_a_secret(
         path = config(tmp_path, tracing={"otlp_endpoint": collector.endpoint})
         kept = await everything_kept(path, environment)
     assert any(file.name.endswith("-wal") for file in kept)
-    for file in (tmp_path / "state").rglob("*"):
-        if file.is_file():
-            kept[file] = kept.get(file, b"") + file.read_bytes()
+    for file, content in contents(tmp_path / "state").items():
+        kept[file] = kept.get(file, b"") + content
     assert any(b"how" in content and b"***" in content for content in kept.values()), "the payloads are there"
     assert {str(file): leaks(content) for file, content in kept.items() if leaks(content)} == {}
     spans = collector.raw

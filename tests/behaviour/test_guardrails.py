@@ -25,6 +25,7 @@ from codemode_server.features.guardrails import (
     Pass,
     ProgramResult,
 )
+from tests.files import contents
 
 from .person import Person
 from .product import configuration, in_memory
@@ -158,8 +159,12 @@ class TestTheResult:
             assert "shown-shown" in (await host.run(STORED)).text, "control"
 
             def log() -> str:
-                files = (tmp_path / "state").rglob("sessions/*")
-                return "".join(it.read_text() for it in files if it.is_file())
+                files = contents(tmp_path / "state")
+                return "".join(
+                    content.decode(errors="replace")
+                    for file, content in files.items()
+                    if file.parent.name == "sessions"
+                )
 
             await host.until(lambda: "shown!!!" in log())  # the log of the second program has what it printed
             assert "hide!!!" not in log()

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from tests.behaviour.product import configuration
+from tests.files import contents
 from tests.hosts.kit import SESSION_HEADER, Served, http_host, posted, recorded_sessions, serving
 
 pytestmark = pytest.mark.slow
@@ -34,8 +34,7 @@ async def test_over_http_each_client_keeps_a_session_of_its_own(tmp_path: Path) 
         assert len({a, b, later}) == 3
         # Who knows what the transport issued is let in, so no record says it.
         (of_ada,), (of_bob,) = ada.issued, bob.issued
-        stored = (path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())  # noqa: ASYNC240 - a test
-        files = await anyio.to_thread.run_sync(b"".join, stored)
+        files = b"".join(contents(tmp_path).values())
         assert a.encode() in files
         assert of_ada.encode() not in files
         assert of_bob.encode() not in files

@@ -13,6 +13,7 @@ from pathlib import Path
 from codemode_server.storage.tables import VERSION
 from tests.behaviour.product import configuration, office, over_stdio
 from tests.database import rows
+from tests.files import modes
 from tests.storage.at_once import STARTS, run_at_once
 
 OPENS = f"""
@@ -43,10 +44,8 @@ async def test_all_that_a_product_keeps_is_readable_by_its_user_only(tmp_path: P
     try:
         async with over_stdio(path) as host:
             await host.run("open('/workspace/notes.txt', 'w').write('x')")
-            kept = {
-                str(place.relative_to(tmp_path)): stat.S_IMODE(place.stat().st_mode)
-                for place in (tmp_path / "state", *(tmp_path / "state").rglob("*"))
-            }
+            found = modes(tmp_path / "state")
+            kept = {str(place.relative_to(tmp_path)): stat.S_IMODE(mode) for place, mode in found.items()}
     finally:
         os.umask(before)
     assert {"state/codemode.db", "state/workspaces/default/notes.txt"} <= set(kept)

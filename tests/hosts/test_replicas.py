@@ -239,6 +239,9 @@ async def test_a_program_that_waits_for_a_person_goes_on_at_the_other_replica(tm
         async with in_turn(both) as host:
             waiting = (await host.run(creating("t"))).content
             assert (waiting["status"], reached(tmp_path)) == ("waiting", [])
+            # Approved before the first replica gives it up, 0.2 s later, it would go on there.
+            ended = "SELECT 1 FROM executions WHERE ended_at IS NOT NULL"
+            await anyio.to_thread.run_sync(until, lambda: rows(tmp_path / "state", ended))
             assert await approved(tmp_path, KEY["key"]) == 1
             before = both.owner(waiting["execution_id"])
             assert (await host.call("execute_code", resume=waiting["execution_id"])).value == 1

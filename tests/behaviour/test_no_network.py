@@ -75,7 +75,7 @@ class TestAProductWithoutAddresses:
         """Promised by docs/security.md. Searches with a model, checks and runs a program that calls a tool."""
         config = configuration(tmp_path, office(tmp_path, is_forked=False), search={"ranker": "semantic"})
         async with traced_product(strace, config) as host:
-            await host.until(lambda: bool(rows(tmp_path / "state", "SELECT 1 FROM cache WHERE kind = 'vectors'")), 60)
+            await host.until(lambda: bool(rows(tmp_path / "state", "SELECT 1 FROM cache WHERE kind = 'vectors'")), 200)
             await host.call("search_tools", query="customer records")
             answer = await host.run("from servers.github import list_issues\nlen(list_issues(repo='a/b'))")
             assert not answer.result.is_error, answer.text

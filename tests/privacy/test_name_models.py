@@ -76,10 +76,10 @@ async def test_an_error_of_a_model_is_reported_without_the_text(
 async def test_a_cancelled_search_ends_after_its_batch() -> None:
     recognizer = NameRecognizer((MODEL,))
     await recognizer.load()
-    texts = [f"{number}. {LETTER * 15}" for number in range(400)]  # half a minute
+    texts = [f"{number}. {LETTER * 15}" for number in range(1_600)]  # two minutes
     began = time.monotonic()
     with anyio.move_on_after(0.1) as scope:
         await recognizer.persons_in(texts)
     assert scope.cancelled_caught
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 40
     assert await recognizer.persons_in(["Ann Lee came to the house."]) == [[(0, 7)]], "the control"

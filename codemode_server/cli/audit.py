@@ -1,14 +1,21 @@
-"""The `audit` command: prints the rows of the audit, and checks that nobody changed it."""
+"""The `audit` command: prints the rows of the audit, also to other software as they are recorded, and checks that
+nobody changed it."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import re
+import signal
+import sys
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from math import inf
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -17,14 +24,19 @@ from codemode_server.cli.arguments import count, days
 from codemode_server.cli.terminal import configuration, line_width, show
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.calls import RetryReason
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.records.executions import stored_records
+from codemode_server.records.executions import Records, stored_records
 from codemode_server.storage.sqlite import FILE_NAME
+from codemode_server.support.private_files import replace_private
 from codemode_server.support.text import one_line
 
 _ROWS = 40
 _MAX_TEXT_CHARACTERS = 300
 _MAX_PIPED_CHARACTERS = 400
+_STREAM_SECONDS, _STREAM_LATE_SECONDS = 1.0, 60.0
+_SLICE_SECONDS = 600.0
+"""Rows of so much time are read at once, also after a pause of days."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--noted", type=_digest, default=None, metavar="DIGEST", help="a newest digest that you noted: must be in it"
     )
     showing.add_argument("--json", action="store_true", help="print JSON")
+    streaming = actions.add_parser("stream", help="print the rows of all principals as they come, as lines of JSON")
+    streaming.add_argument(
+        "--position", type=Path, metavar="FILE", help="go on there after a restart; without the file it begins now"
+    )
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -46,6 +62,11 @@ def run(parsed: argparse.Namespace) -> int:
         text, is_sound = anyio.run(partial(verify, loaded, noted=parsed.noted))
         show(text)
         return 0 if is_sound else 1
+    if parsed.action == "stream":
+        if sys.platform != "win32":  # so that it ends between two rows, as after Ctrl+C
+            signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        anyio.run(stream, loaded, parsed.position)
+        return 0
     limit, since = getattr(parsed, "limit", _ROWS), getattr(parsed, "since", None)
     began = 0.0 if since is None else time.time() - since * 86_400
     execution_id = ExecutionId(parsed.id) if getattr(parsed, "id", None) else None
@@ -89,6 +110,79 @@ async def verify(loaded: LoadedSettings, *, noted: str | None = None) -> tuple[s
         "Somebody who can write the file can compute all digests anew, or remove the newest rows. A note of the newest "
         "digest, kept elsewhere, shows that: verify --noted DIGEST."
     ), True
+
+
+_Key: TypeAlias = tuple[str, str, int | None, float, int | None]
+"""Which row of the audit: kind, execution, call, time, and number of an event."""
+
+
+class AuditFollower:
+    """Finds the rows of the audit as they are recorded, each once."""
+
+    def __init__(
+        self,
+        rows: Callable[..., Awaitable[list[AuditRow]]],
+        late_seconds: float,
+        last: float,
+        seen: frozenset[_Key] = frozenset(),
+        *,
+        slice_seconds: float = inf,
+    ) -> None:
+        """`rows`: as `Audit.rows`, of some. `last`: time of the newest row that was found before, `seen`: those of the
+        `late_seconds` before it, since several servers do not record rows in the order of their times. At most rows of
+        `slice_seconds` are read at once."""
+        self._rows, self._late_seconds, self._slice_seconds = rows, late_seconds, slice_seconds
+        self.last, self.seen = last, seen
+        self.is_behind = False
+        """True if there may be more rows already."""
+
+    async def new(self) -> list[AuditRow]:
+        until = self.last + self._slice_seconds
+        recent = await self._rows(since=self.last - self._late_seconds, until=until)
+        found = [it for it in recent if _key(it) not in self.seen]
+        self.seen = frozenset(map(_key, recent))
+        self.is_behind = until < time.time() - self._late_seconds
+        self.last = until if self.is_behind else max([self.last, *(it.event.at for it in recent)])
+        return found
+
+
+def _key(row: AuditRow) -> _Key:
+    event = row.event
+    return event.kind.value, event.execution_id, event.seq, event.at, row.number
+
+
+async def stream(loaded: LoadedSettings, position: Path | None) -> None:
+    """Print each row of the audit of all principals, as it is recorded, as a line of JSON, until cancelled. Raises
+    `CodemodeError`: the database can't be read, or the line or `position` not written; with it, a later run goes on."""
+    lines = AuditLines(loaded)
+    with closing(Records(loaded)) as records:
+        await records.settle()
+        of_all, place = partial(records.audit.rows, None), _read_position(position)
+        follower = AuditFollower(of_all, _STREAM_LATE_SECONDS, *place, slice_seconds=_SLICE_SECONDS)
+        while True:
+            new = await follower.new()
+            try:
+                for row in new:
+                    print(json.dumps(lines.json(row)))
+                sys.stdout.flush()
+                if position is not None:
+                    state = {"last": follower.last, "seen": sorted(follower.seen, key=str)}
+                    replace_private(position, json.dumps(state).encode())
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                raise CodemodeError(f"the audit can't be streamed any further: {error.strerror}") from error
+            await anyio.sleep(0 if follower.is_behind else _STREAM_SECONDS)
+
+
+def _read_position(position: Path | None) -> tuple[float, frozenset[_Key]]:
+    if position is None or not position.exists():
+        return time.time(), frozenset()
+    try:
+        state = json.loads(position.read_bytes())
+        return float(state["last"]), frozenset(map(tuple, state["seen"]))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise CodemodeError(f"{position} can't be read; without it the stream begins now: {error!r}") from error
 
 
 def _digest(text: str) -> str:
@@ -150,6 +244,7 @@ class AuditLines:
             "number": row.number,
             "kind": event.kind.value,
             "at": datetime.fromtimestamp(event.at, UTC).isoformat(timespec="milliseconds"),
+            "principal": event.principal.principal_id,
             "session": event.session_id or None,
             "execution_id": event.execution_id or None,
             "call": event.seq,

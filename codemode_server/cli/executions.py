@@ -17,9 +17,8 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from codemode_server.calls.audit import AuditRow
 from codemode_server.cli.arguments import count, days
-from codemode_server.cli.audit import AuditLines
+from codemode_server.cli.audit import AuditFollower, AuditLines
 from codemode_server.cli.product import run_again
 from codemode_server.cli.terminal import (
     configuration,
@@ -115,26 +114,16 @@ async def tail(loaded: LoadedSettings, execution_id: ExecutionId | None, *, rows
     lines = AuditLines(loaded)
     with closing(Records(loaded)) as records:
         await records.settle()
-        newest = partial(records.audit.rows, records.principal, execution_id=execution_id)
-        new, last = await newest(limit=max(rows, 1)), 0.0
-        printed: set[object] = set()
+        of = partial(records.audit.rows, records.principal, execution_id=execution_id)
+        newest = await of(limit=max(rows, 1))
+        follower = AuditFollower(of, _LATE_SECONDS, newest[-1].event.at if newest else time.time())
+        await follower.new()
+        new = newest[-rows:] if rows else []
         while True:
-            last = max([last, *(it.event.at for it in new)])
-            # Rows of several products are not written in the order of their times.
-            recent = await newest(since=last - _LATE_SECONDS)
-            if not printed:
-                printed, new = {*map(_key, recent)}, new[-rows:] if rows else []
-            else:
-                new = [it for it in recent if _key(it) not in printed]
-                printed = {*map(_key, recent)}
             for row in new:
                 show(json.dumps(lines.json(row)) if as_json else lines.line(row))
             await anyio.sleep(_POLL_SECONDS)
-
-
-def _key(row: AuditRow) -> tuple[object, ...]:
-    event = row.event
-    return event.kind, event.execution_id, event.seq, event.at
+            new = await follower.new()
 
 
 async def export(loaded: LoadedSettings, *, since: float, output: Path | None) -> None:

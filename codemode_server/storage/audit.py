@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable
 from functools import partial
+from math import inf
 from operator import attrgetter
 from typing import Any
 from uuid import uuid4
@@ -135,16 +136,17 @@ class Audit:
 
     async def rows(
         self,
-        principal: Principal,
+        principal: Principal | None,
         *,
         execution_id: ExecutionId | None = None,
         since: float = 0.0,
+        until: float = inf,
         limit: int = ALL_ROWS,
     ) -> list[AuditRow]:
-        """The principal's newest rows from a time on, oldest first, of one execution or all: the beginnings and ends of
-        executions and calls, and the events. Calls are those of as many newest executions as `limit`, and of those that
-        the events are of. Raises `AuditUnavailable`."""
-        return await self._run(partial(_rows, principal, execution_id, since, limit), self._reader)
+        """The newest rows of a principal, or of all, from a time on and before another one, oldest first, of one
+        execution or all: the beginnings and ends of executions and calls, and the events. Calls are those of as many
+        newest executions as `limit`, and of those that the events are of. Raises `AuditUnavailable`."""
+        return await self._run(partial(_rows, principal, execution_id, since, until, limit), self._reader)
 
     async def verified(self) -> str:
         """The first event or execution that does not fit, empty if all do. Raises as `rows` does."""
@@ -285,15 +287,23 @@ def _first_broken(after: str, connection: Connection) -> tuple[str | None, str |
 
 
 def _rows(
-    principal: Principal, execution_id: ExecutionId | None, since: float, limit: int, connection: Connection
+    principal: Principal | None,
+    execution_id: ExecutionId | None,
+    since: float,
+    until: float,
+    limit: int,
+    connection: Connection,
 ) -> list[AuditRow]:
-    own_events = select(events.c.number, events.c.digest, *_EVENT).where(
-        events.c.principal == principal.principal_id, events.c.at >= since
-    )
+    own_events = select(events.c.number, events.c.digest, *_EVENT).where(events.c.at >= since, events.c.at < until)
     own = select(*_EXECUTION).where(
-        executions.c.principal == principal.principal_id,
-        executions.c.ended_at.is_(None) | (executions.c.ended_at >= since),
+        executions.c.ended_at.is_(None) | (executions.c.ended_at >= since), executions.c.started_at < until
     )
+    theirs = select(*_CALL).where(
+        func.coalesce(calls.c.ended_at, calls.c.started_at) >= since, calls.c.started_at < until
+    )
+    if principal is not None:
+        own_events = own_events.where(events.c.principal == principal.principal_id)
+        own = own.where(executions.c.principal == principal.principal_id)
     if execution_id is not None:
         own_events = own_events.where(events.c.execution_id == execution_id)
         own = own.where(executions.c.execution_id == execution_id)
@@ -302,7 +312,7 @@ def _rows(
     # Older ones that were resumed, or ended late.
     others = {it.event.execution_id for it in rows} - {it.execution_id for it in newest}
     newest += connection.execute(own.where(executions.c.execution_id.in_(others))) if others else ()
-    sessions = {it.execution_id: it.session_id for it in newest}
+    owners = {it.execution_id: (Principal(PrincipalId(it.principal)), it.session_id) for it in newest}
     ended = AuditEventKind.EXECUTION_ENDED
     ends = {(it.event.execution_id, it.event.at): place for place, it in enumerate(rows) if it.event.kind is ended}
     for execution in newest:
@@ -314,15 +324,12 @@ def _rows(
             rows[place] = AuditRow(_ended(execution), rows[place].number, rows[place].digest)
     names = own.with_only_columns(executions.c.execution_id).order_by(executions.c.started_at.desc()).limit(limit)
     other_names = select(executions.c.execution_id).where(executions.c.execution_id.in_(others))
-    theirs = select(*_CALL).where(
-        # With an `or` in place of the union PostgreSQL would look through all calls.
-        calls.c.execution_id.in_(union_all(select(names.subquery()), other_names)),
-        func.coalesce(calls.c.ended_at, calls.c.started_at) >= since,
-    )
+    # With an `or` in place of the union PostgreSQL would look through all calls.
+    theirs = theirs.where(calls.c.execution_id.in_(union_all(select(names.subquery()), other_names)))
     for call in connection.execute(theirs.order_by(calls.c.started_at.desc()).limit(limit)):
-        if (session := sessions.get(call.execution_id)) is not None:
-            rows += _call_rows(principal, session, call)
-    rows = sorted((it for it in rows if it.event.at >= since), key=attrgetter("place"))
+        if (owner := owners.get(call.execution_id)) is not None:
+            rows += _call_rows(*owner, call)
+    rows = sorted((it for it in rows if since <= it.event.at < until), key=attrgetter("place"))
     return rows[-limit:]
 
 

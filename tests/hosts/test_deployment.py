@@ -39,7 +39,7 @@ async def test_the_commands_give_replicas_of_which_one_is_exchanged(tmp_path: Pa
         "PYTHONPATH": str(ROOT),
         "XDG_DATA_HOME": str(tmp_path / "data"),
     }
-    first, exchange = blocks("sh", ports)
+    first, exchange, _ = blocks("sh", ports)
     script = (
         f"set -e\n{first}\ntouch served\nwhile [ ! -e go-on ]; do sleep 0.1; done\n{exchange}\ntouch exchanged\nwait\n"
     )

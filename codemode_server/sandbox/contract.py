@@ -159,7 +159,7 @@ class Program:
     repeat: Repeat = field(default_factory=Repeat.new)
     """The seed of its randomness; that of an earlier run for a program that runs again."""
     channel: Callable[[FrameReader, ByteSendStream, Program, HostApi, bytes], Channel] | None = None
-    """What takes the place of `Channel` where that is on another machine."""
+    """Used in place of `Channel`, which for a program of a remote replica runs in that replica."""
 
 
 class Ending(StrEnum):

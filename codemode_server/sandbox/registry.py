@@ -58,13 +58,13 @@ class SandboxSettings(Section):
     """A microVM older than this runs no further program and is replaced."""
 
     nodes: tuple[Annotated[str, Field(pattern=r"^[^\s/@]+:\d{1,5}$")], ...] = Field(default=(), max_length=100)
-    """Machines that run `codemode-server node`, as `host:port`; a name may have several addresses. They are spoken to
-    over TLS, except those on this machine while there is no `node_ca`."""
+    """Machines that run `codemode-server node`, as `host:port`; a name may have several addresses. Connections use TLS,
+    except to this machine if there is no `node_ca`."""
     node_token: Annotated[str | None, Holds.SECRET] = Field(default=None, repr=False, max_length=1_000)
     """The token of the nodes, by reference: `${NAME}` or `${keyring:NAME}`."""
     node_ca: str | None = Field(default=None, max_length=1_000)
-    """File with the certificates to trust, or that of the nodes itself; relative to the configuration file. Default:
-    those that the system trusts."""
+    """File with the certificates to trust, or the nodes' own; relative to the configuration file. Default: those that
+    the system trusts."""
 
     @model_validator(mode="after")
     def _backend_can_meet_requirement(self) -> Self:

@@ -1,8 +1,8 @@
 """The store of approvals, in the journal's database and with its key.
 
-Questions and answers are encrypted, and an answer is bound to its question, so that nobody can move it to another one.
-The key of the call is part of the question; a few bits of its digest find the row. What privacy tokens stand for is in
-a question until it is answered.
+Questions and answers are encrypted. An answer is bound to its question, so that nobody can move it to another one. The
+key of the call is part of the encrypted question; a few bits of its digest are stored beside it, to find the row. The
+values of privacy tokens are part of a question until it is answered.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from codemode_server.support.json_values import json_bytes
 from codemode_server.support.private_cipher import ValueUnreadable
 
 _HINT_BYTES = 2
-"""More of the digest would tell whoever has the file, and not the key, which arguments it was made of."""
+"""With more of the digest, somebody who has the database but not the key could confirm guessed arguments."""
 _MAX_REMEMBERED = 100
 
 _IT = approvals.c
@@ -63,8 +63,8 @@ class ApprovalStore:
         self._cipher = cipher
 
     async def ask(self, approval: Approval) -> Approval:
-        """Store a question without an answer; returns it, or the one that it repeats (`Approval.repeats`), which may
-        have an answer. One of the same call that it does not repeat is deleted."""
+        """Store a question without an answer, and return it. If it repeats a stored one (`Approval.repeats`), return
+        that instead, which may have an answer. Another question of the same call is deleted."""
 
         def ask(connection: Connection) -> Approval:
             of_call = {"execution_id": approval.execution_id, "key_hint": _hint(approval.key)}
@@ -84,9 +84,9 @@ class ApprovalStore:
     async def answer(
         self, approval_id: ApprovalId, answer: ApprovalAnswer, *, replaces_refusal: bool = False
     ) -> Approval | None:
-        """Store an answer, unless there is one: the first one stays, except for a refusal that this one replaces.
-        Returns the approval with the answer that holds, once that survives the death of the process; None if the
-        question was withdrawn. What privacy tokens stand for is stored until then."""
+        """Store an answer and remove the values of privacy tokens from the question. If there is an answer already, it
+        stays, unless it is a refusal and this one `replaces_refusal`. Returns the approval with the answer that is
+        stored then; None if the question was withdrawn."""
 
         def store(connection: Connection) -> Approval | None:
             rows = connection.execute(_ONE, {"approval": approval_id}).all()

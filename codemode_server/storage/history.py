@@ -1,8 +1,8 @@
 """Searches the recorded executions, newest first, without decrypting anything.
 
-There is an index by principal and time, which every search follows from the newest execution on. A search stops when
-its page is full, and at the latest after `MAX_EXAMINED` executions, so that a rare text can't make it read everything;
-the page then says where to go on. It reads beside the thread that writes, so no product waits.
+Every search follows the index by principal and time, from the newest execution on. It stops when its page is full, and
+at the latest after `MAX_EXAMINED` executions, so that a rare text can't make it read everything; the page then says
+where the next one begins. Readers do not hold up the thread that writes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, func, or_, select
 
 from codemode_server.calls.audit import AuditEventKind
 from codemode_server.domain.calls import RetryReason
@@ -94,8 +94,7 @@ class History:
     async def names(self, principal: Principal, since: float, limit: int | None) -> list[ExecutionId]:
         """The executions that started since then, newest first."""
         of = {"of_principal": principal.principal_id, "since": since, "most": ALL_ROWS if limit is None else limit}
-        names = await self._database.read(lambda connection: connection.execute(_NAMES, of).scalars().all())
-        return [*map(ExecutionId, names)]
+        return [ExecutionId(name) for (name,) in await self._database.rows(_NAMES, of)]
 
     async def waits_and_retries(
         self, principal: Principal, execution_id: ExecutionId
@@ -103,7 +102,7 @@ class History:
         """How long calls of an execution waited for a person, and when and why they were tried again, by their
         numbers."""
         of = {"of_principal": principal.principal_id, "of_execution": execution_id}
-        rows = await self._database.read(lambda connection: connection.execute(_WAITS_AND_RETRIES, of).all())
+        rows = await self._database.rows(_WAITS_AND_RETRIES, of)
         waits: dict[int, ApprovalWait] = {}
         retries: dict[int, list[CallRetry]] = {}
         for kind, seq, at, reason in rows:
@@ -118,7 +117,7 @@ class History:
     async def decisions(self, principal: Principal) -> list[DecisionCount]:
         """How often the rules decided what about the newest calls, most frequent first."""
         of = {"of_principal": principal.principal_id}
-        rows = await self._database.read(lambda connection: connection.execute(_DECISIONS, of).all())
+        rows = await self._database.rows(_DECISIONS, of)
         return [DecisionCount(*row) for row in rows]
 
 
@@ -139,7 +138,7 @@ def statement(query: HistoryQuery) -> Select[Any]:
         ]
         parts = [it.icontains(text, autoescape=True) for it in own]
         in_calls = [it.icontains(text, autoescape=True) for it in theirs]
-        found = found.where(begins | _any(parts) | _has_call(_any(in_calls)))
+        found = found.where(begins | or_(*parts) | _has_call(or_(*in_calls)))
     if query.status is not None:
         found = found.where(executions.c.status == query.status)
     return found.order_by(_NEWEST_FIRST).limit(bindparam("most", type_=Integer))
@@ -147,13 +146,6 @@ def statement(query: HistoryQuery) -> Select[Any]:
 
 def _has_call(*which: ColumnElement[bool]) -> ColumnElement[bool]:
     return select(calls.c.seq).where(calls.c.execution_id == executions.c.execution_id, *which).exists()
-
-
-def _any(parts: list[ColumnElement[bool]]) -> ColumnElement[bool]:
-    first, *others = parts
-    for part in others:
-        first = first | part
-    return first
 
 
 def _search(connection: Connection, principal: Principal, query: HistoryQuery) -> HistoryPage:

@@ -1,8 +1,8 @@
 """Opens a database on PostgreSQL, and explains why it cannot be used.
 
-Many processes on many machines may have it open. Transactions are at the level REPEATABLE READ: of two that change the
-same row one is undone, and its step is done again. The first process makes the tables. One of another version is
-refused, since what a team has recorded is not set aside.
+Many processes on many machines may have it open. The isolation level is REPEATABLE READ: of two transactions that
+change the same row, one is undone and repeated. The first process creates the tables. Tables of another version are
+refused: unlike a SQLite file, the record of a team is never set aside.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from codemode_server.support.extras import install_command
 
 _CONNECT_SECONDS = 5
 _SESSION = {
-    # What is not durable survives the death of every process, and the last half second not that of the server.
+    # Without durability a commit survives the death of our processes; the last half second is lost with the server.
     "synchronous_commit": "off",
     "statement_timeout": "30s",
     "lock_timeout": "5s",
-    # The locks of a process that was stopped in a transaction go before its lease does: others end its programs.
+    # A process that was stopped in a transaction loses its locks before its lease, so that others can end its programs.
     "idle_in_transaction_session_timeout": "3s",
 }
 _DURABLE = "SET LOCAL synchronous_commit = on"
@@ -35,13 +35,13 @@ _ONE_AT_A_TIME = f"LOCK TABLE {executions.name} IN SHARE UPDATE EXCLUSIVE MODE"
 """The transaction's snapshot is taken after this lock, while with a lock that a SELECT takes it would be older. Other
 transactions can read and write meanwhile."""
 _KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 15_000}
-"""So that a server whose machine is gone is noticed, in seconds and milliseconds."""
+"""To notice when the server's machine is gone. In seconds; the last one in milliseconds."""
 _LOCK = 0x636F6465
-"""Number of the lock that a process holds while it makes the tables."""
+"""Number of the advisory lock that a process holds while it creates the tables."""
 _MARK = "codemode-server "
-"""The comment of the table `executions` is this and the version of the tables."""
+"""Beginning of the comment on the table `executions`; the version of the tables follows."""
 _UNDONE = ("40001", "40P01", "23505")
-"""Also that of a key which another process has given meanwhile."""
+"""Serialization failure, deadlock, and a unique key that another process has inserted meanwhile."""
 _BUSY = ("55P03", "57014")
 _NO_CONNECTION = "08006"
 _LOST = ("08", "57P")
@@ -50,7 +50,7 @@ _STATES = {
     "database .* does not exist": "3D000",
     "too many clients|connection slots": "53300",
 }
-"""What a refused connection says, which has no state: the state that another statement would have."""
+"""The error of a refused connection has no state; this is the state for its text."""
 _RESTORE = "Restore it from a backup, or set state.database to another database"
 _OTHER = "Set state.database to a database of its own"
 _REMEDIES = {
@@ -63,7 +63,7 @@ _REMEDIES = {
     "XX": _RESTORE,
     "42P01": _RESTORE,
 }
-"""By the beginning of the state of an error, https://www.postgresql.org/docs/15/errcodes-appendix.html."""
+"""By the beginning of an error's state (https://www.postgresql.org/docs/15/errcodes-appendix.html)."""
 
 
 class PostgresServer:
@@ -134,9 +134,9 @@ class PostgresServer:
 
     def unavailable(self, error: Exception) -> JournalUnavailable:
         state: str = getattr(error, "sqlstate", None) or ""
-        # Not its details, which have values of rows.
+        # Only the primary message: the details have values of rows.
         message = getattr(getattr(error, "diag", None), "message_primary", None)
-        # That of a connection names the server first: `connection to server at … failed: Connection refused`.
+        # Of a refused connection only the cause: `connection to server at … failed: Connection refused`.
         text = " ".join((message or str(error).partition("\n")[0].rpartition(" failed: ")[2]).split())
         if self._password:
             text = text.replace(self._password, "***")

@@ -1,4 +1,4 @@
-"""Texts of servers as they are stored: compressed, and encrypted, since they may name persons."""
+"""Compresses texts of servers and encrypts them, since they may name persons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SealedTexts:
         self._cipher = cipher
 
     def sealed(self, server: str, text: str, place: str) -> bytes:
-        """A text as it is stored; empty if the key can't be used."""
+        """The text, compressed and encrypted; empty if the key can't be used."""
         try:
             return self._cipher.encrypt(zlib.compress(text.encode(errors="surrogatepass"), 1), place)
         except JournalUnavailable as error:
@@ -26,8 +26,7 @@ class SealedTexts:
             return b""
 
     def opened(self, server: str, data: bytes, place: str) -> str:
-        """A stored text; empty if it can't be read, whatever stands there. Raises `JournalUnavailable`: the key
-        can't be used."""
+        """The text of `sealed`; empty for anything else. Raises `JournalUnavailable`: the key can't be used."""
         try:
             return zlib.decompress(self._cipher.decrypt(data, place)).decode(errors="surrogatepass") if data else ""
         except (ValueUnreadable, zlib.error, AttributeError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Inserts that may meet a row with the same key, in SQLite and PostgreSQL."""
+"""INSERT … ON CONFLICT, for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sqlalchemy import Connection, Insert, Table
 
 
 def upsert(connection: Connection, table: Table, *replaced: str, key: tuple[str, ...] = ()) -> Insert:
-    """A statement, built once, to execute with one row or several, as dicts. If a row with the same `key`, by default
-    the primary key, is there, its `replaced` columns get the new values; without any it stays as it is."""
+    """A statement, built once, to execute with one or several rows as dicts. If there is a row with the same `key` (by
+    default the primary key), its `replaced` columns get the new values; without `replaced` it is unchanged."""
     return _upsert(connection.dialect.name, table, replaced, key)
 
 

@@ -54,7 +54,11 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first, so that no process is left with one of them when the others have nothing more to do."""
+    """The longest first, so that no process is left with one of them when the others have nothing more to do. One that
+    needs a registry may be the first of a run, which installs."""
+    for item in items:
+        if item.get_closest_marker("network"):
+            item.add_marker(pytest.mark.timeout(400))
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 

@@ -23,9 +23,17 @@ async def all_gone(*pids: int, within_s: float = PATIENCE_S) -> None:
 def children(pid: int) -> dict[int, list[str]]:
     """The processes below a process, with their command lines."""
     found: dict[int, list[str]] = {}
-    for thread in Path(f"/proc/{pid}/task").glob("*"):
+    for child in _started_by(pid):
         with suppress(OSError):  # ended meanwhile
-            for child in map(int, (thread / "children").read_text().split()):
-                found[child] = Path(f"/proc/{child}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-                found |= children(child)
+            found[child] = Path(f"/proc/{child}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            found |= children(child)
+    return found
+
+
+def _started_by(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                found += map(int, (thread / "children").read_text().split())
     return found

@@ -16,7 +16,7 @@ from codemode_server import cli
 from tests.auth import kit
 from tests.behaviour.product import in_memory
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 
 @pytest.fixture

@@ -85,6 +85,7 @@ def protect(hostile: Scripted, resource: str, issuer: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.network
 async def test_metadata_of_another_resource_are_refused(
     hostile: Scripted, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
 ) -> None:
@@ -97,6 +98,7 @@ async def test_metadata_of_another_resource_are_refused(
 
 
 @pytest.mark.slow
+@pytest.mark.network
 async def test_an_authorization_server_that_claims_another_issuer_is_refused(
     issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
 ) -> None:

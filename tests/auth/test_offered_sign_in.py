@@ -18,7 +18,7 @@ import pytest
 from tests.auth import kit
 from tests.behaviour.product import configuration, in_memory
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 WHO = "from servers.protected import whoami\nreturn whoami()"
 both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])

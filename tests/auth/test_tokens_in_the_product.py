@@ -18,7 +18,7 @@ from tests.auth import kit
 from tests.behaviour.product import Host, in_memory, over_stdio
 from tests.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 WHO = "from servers.protected import whoami\nreturn whoami()"
 FORGET = "from servers.protected import forget_token, whoami\nforget_token()\nreturn whoami()"

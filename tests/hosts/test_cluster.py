@@ -21,7 +21,6 @@ import pytest
 
 from codemode_server.domain.principals import principal_id
 from codemode_server.mcp_server.auth.access_tokens import AccessTokens
-from codemode_server.storage.leases import LEASE_SECONDS
 from tests.behaviour.product import UPSTREAMS, Answer, configuration
 from tests.hosts.kit import PRODUCT, ROOT, Mode, Served, http_host
 from tests.hosts.test_replicas import KEY, Cluster, cluster, noting
@@ -185,31 +184,29 @@ class Harm:
         try:
             running = f"SELECT execution_id FROM executions WHERE owner = '{names[0]}' AND ended_at IS NULL"
             stopped = {name for (name,) in load.rows(running)}
-            await until(lambda: not load.rows(running), 3 * LEASE_SECONDS)
+            await until(lambda: not load.rows(running))
             self.by_stop = load.ended("interrupted") & stopped
             async with anyio.create_task_group() as tasks:
                 for name in sorted(self.by_stop)[::2]:
                     tasks.start_soon(load.resume, name, other)
-                again = (
-                    f"SELECT 1 FROM executions WHERE owner = '{names[1]}' AND status = 'running' AND execution_id IN "
-                )
+                again = f"SELECT 1 FROM executions WHERE owner = '{names[1]}' AND execution_id IN "
                 await until(lambda: load.rows(f"{again}({', '.join(map(repr, self.by_stop))})"))
                 one.process.send_signal(signal.SIGCONT)
         finally:
             one.process.send_signal(signal.SIGCONT)
         load.early |= load.resumed
         await until(lambda: load.settled() >= RUNS // 2, 120)
-        await load.in_the_middle()
         self.note_processes()
         failed = load.ended("sandbox_failed")
+        await load.in_the_middle()
         self.nodes[0].signal(signal.SIGKILL)
         await until(lambda: load.ended("sandbox_failed") - failed)
         self.by_node = load.ended("sandbox_failed") - failed
         await until(lambda: load.settled() >= RUNS * 3 // 4, 120)
-        before = await load.in_the_middle(names[1])
         self.note_processes()
+        before = await load.in_the_middle(names[1])
         other.process.kill()
-        await until(lambda: before <= load.ended("interrupted") | load.ended("succeeded"), 3 * LEASE_SECONDS)
+        await until(lambda: before <= load.ended("interrupted") | load.ended("succeeded"))
         self.by_kill = load.ended("interrupted") & before
 
 

@@ -24,7 +24,7 @@ from tests.answering import answering
 from tests.hosts.conformance import Suite
 from tests.hosts.kit import Served, configured, serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 SCENARIOS = [
     ("server-initialize", "2025-06-18"),

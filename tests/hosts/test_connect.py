@@ -17,7 +17,7 @@ from codemode_server.config.hosts import HOSTS, System
 from tests.hosts.kit import NodeTools, configured, installed_command
 from tests.hosts.model_hosts import ModelHost, Project
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 
 @dataclass(frozen=True)

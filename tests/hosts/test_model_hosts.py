@@ -22,7 +22,7 @@ from tests.hosts.kit import NodeTools, configured, reached
 from tests.hosts.model_hosts import ModelHost, Project
 from tests.hosts.scripted_model import ScriptedModel, Seen, scripted_model
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300), pytest.mark.usefixtures("real_servers")]
+pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.usefixtures("real_servers")]
 
 
 def printed(name: str, folder: Path) -> str:

@@ -20,7 +20,6 @@ from tests.behaviour.product import Host, configuration, for_all, over_stdio
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.network,
-    pytest.mark.timeout(300),
     pytest.mark.asyncio(loop_scope="module"),
 ]
 

@@ -74,6 +74,7 @@ async def serving(app: ASGIApp, *, port: int = 0) -> AsyncGenerator[str]:
     # Without the protocol, asyncio leaves Nagle's algorithm on, and each page waits 40 ms for an acknowledgement.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind((_ADDRESS, port))
+        listener.listen()  # whoever gets the address may connect before the server has started
         host = f"{_ADDRESS}:{listener.getsockname()[1]}"
         server = http_connections.server(
             _guarded(app, host),

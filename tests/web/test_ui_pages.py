@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import socket
 import time
 from pathlib import Path
 
+import anyio.to_thread
 import pytest
+from starlette.responses import PlainTextResponse
 
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Deny
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.support import loopback_server
 from tests.behaviour.product import in_memory, office
 from tests.behaviour.test_privacy_tokens import ORIGINAL, SHEET
 from tests.web.pages import OTHER, OWN, PROGRAM, TRIAGE, Call, State, pages, question
@@ -192,6 +196,16 @@ async def test_nothing_of_another_principal_is_shown_or_answered(tmp_path: Path)
 
 def question_id() -> ApprovalId:
     return ApprovalId("a1")
+
+
+async def test_the_address_is_connected_to_as_soon_as_it_is_given() -> None:
+    """A script that reads it from `ui --no-browser` may be quicker than the server."""
+    async with loopback_server.serving(PlainTextResponse("page")) as origin:
+        host, _, port = origin.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall(f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+            answer = await anyio.to_thread.run_sync(connection.recv, 1_000)
+    assert answer.startswith(b"HTTP/1.1 200")
 
 
 async def test_a_loss_is_shown_as_one(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from codemode_server.storage.database import Database
 from codemode_server.support.private_files import NotPrivate, private_folder, private_subfolder
 
 logger = logging.getLogger(__name__)
+RUNNING = "running"
+"""Folder of the state folder with the folders of the processes that live."""
 
 
 class Ownership(Protocol):
@@ -64,7 +66,8 @@ class LockedFolders:
         self._own: RunFolder | None = None
 
     def renew(self) -> None:
-        """Nothing to do: the lock lasts as long as the process."""
+        """Lock a folder, if none is: from then on the system shows others that this process lives."""
+        self.name()
 
     def name(self) -> str | None:
         """None if no folder can be locked."""
@@ -97,10 +100,10 @@ class LockedFolders:
         for folder in abandoned(self._parent()):
             dead.add(folder.name)
             folder.release()
-        return {it.name for it in self._parent().iterdir()} - dead - {self._own and self._own.name}
+        return {it.name for it in self._parent().iterdir() if it.is_dir()} - dead - {self._own and self._own.name}
 
     def _parent(self) -> Path:
-        return private_subfolder(private_folder(self._state_folder, is_readable=True), "running")
+        return private_subfolder(private_folder(self._state_folder, is_readable=True), RUNNING)
 
     def close(self) -> None:
         if self._own is not None:

@@ -24,6 +24,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.processes.file_lock import held
 from codemode_server.storage.database import DatabaseUnreachable
+from codemode_server.storage.ownership import RUNNING, LockedFolders
 from codemode_server.storage.tables import VERSION, metadata
 from codemode_server.support.private_files import NotPrivate, check_file, open_private, private_folder
 
@@ -181,6 +182,12 @@ def _open(path: Path) -> sqlite3.Connection:
             try:
                 return _connection(path)
             except _OtherSchema as problem:
+                if LockedFolders(path.parent).others():
+                    raise JournalUnavailable(
+                        f"{problem} A codemode-server of that version is running and uses it: end it (`lsof` names "
+                        "it), or set state.dir in upstream.yaml to another folder. If none is running, remove "
+                        f"{path.parent / RUNNING}."
+                    ) from None
                 logger.warning("%s It was set aside as %s, and a new one is made.", problem, _set_aside(path))
                 return _connection(path)
     except NotPrivate as error:

@@ -23,6 +23,7 @@ from codemode_server.storage.sqlite import ASIDE_NAME, FILE_NAME, unavailable
 from codemode_server.storage.tables import VERSION
 from tests.storage.at_once import ROOT, STARTS, run_at_once
 from tests.storage.journal_rows import begin_execution as record
+from tests.storage.test_upkeep import running_product
 
 
 def executions(folder: Path, file: str = FILE_NAME) -> list[str]:
@@ -88,6 +89,17 @@ def test_a_database_of_another_version_is_set_aside_with_one_line(
         f"It was set aside as {folder / ASIDE_NAME}, and a new one is made."
     )
     assert (executions(folder), executions(folder, ASIDE_NAME)) == (["x2"], ["x1"])
+
+
+def test_a_database_that_a_running_product_of_another_version_uses_is_refused_until_that_ends(tmp_path: Path) -> None:
+    """It would find its database gone."""
+    with running_product(tmp_path):
+        execute(f"PRAGMA user_version = {VERSION - 1}")(tmp_path)
+        with pytest.raises(JournalUnavailable, match=r"another version .* is running and uses it: end it"):
+            Database(tmp_path)
+        assert not (tmp_path / ASIDE_NAME).exists()
+    Database(tmp_path).close()
+    assert executions(tmp_path, ASIDE_NAME) == ["x1"]
 
 
 @pytest.mark.parametrize("what", ["removed", "moved", "replaced"])

@@ -1,10 +1,11 @@
-"""The audit: what the journal's executions and calls show, and the events beside them, whose rows are a hash chain.
+"""The audit: the executions and calls of the journal, and further events, whose rows form hash chains.
 
-Each process writes a chain of its own: a row holds the digest of the chain's row before it and its own, so no writer
-waits for another. The row of an execution's end also holds a digest over the execution and its calls. So rows that were
-changed, inserted, moved or deleted show, but for the newest ones of a chain, whole chains, executions that were deleted
-with their calls, and what retention may have deleted: oldest rows. Somebody who can write the database can also compute
-all digests anew. To notice that, copy the newest digest elsewhere from time to time.
+Each process writes a chain of its own, so that no writer waits for another: the row of an event has its own digest and
+that of the event before it in the chain. The event of an execution's end also has a digest over the execution and its
+calls. So verification finds rows that were changed, inserted, moved or deleted. It can't find that the newest events of
+a chain were deleted, a whole chain, or an execution with its calls; nor the oldest rows, which retention deletes too.
+Somebody who can write the database can also compute all digests anew. To notice that, copy the newest digest elsewhere
+from time to time.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _READ_AT_ONCE = 500
 
 
 def _is_of_some(table: Table) -> ColumnElement[bool]:
-    """SQL: the row is of one of the executions behind `after` up to `last`."""
+    """SQL: the execution of the row comes after `after`, and is `last` or comes before it."""
     return (table.c.execution_id > bindparam("after")) & (table.c.execution_id <= bindparam("last"))
 
 
@@ -65,7 +66,7 @@ _CALL = tuple(
     )
 )
 _BEGUN = 6
-"""So many of these columns no longer change once a call has begun."""
+"""Number of leading columns that no longer change once a call has begun."""
 
 _INSERT = insert(events)
 _HEAD = select(events.c.digest).where(events.c.chain == bindparam("of_chain")).order_by(events.c.number.desc()).limit(1)
@@ -100,7 +101,7 @@ _NEWEST = select(func.count(), func.max(events.c.number)).select_from(events)
 
 
 class Audit:
-    """A failure to write stops no call, but for `record`."""
+    """Writes and reads the audit. An event that `append` can't write is logged; that stops no call."""
 
     def __init__(
         self,
@@ -109,20 +110,20 @@ class Audit:
         *,
         reader: Database | None = None,
     ) -> None:
-        """`on_written` is called with the approximate size of each event. `reader` reads rows without the lock that
-        writers take, so perhaps not yet what was appended here last."""
+        """`on_written` is called with the approximate size of each event. `reader` reads rows without waiting for
+        writers, so what was appended last may be missing."""
         self._thread = thread
         self._reader = reader
         self._on_written = on_written
         self._chain = new_chain()
 
     def append(self, event: AuditEvent) -> None:
-        """Queue the event and return at once; it is written in this order. A failure to write it is logged."""
+        """Queue the event and return at once. Events are written in the order in which they are queued."""
         self._thread.post(partial(add_event, chain=self._chain, event=event), "an event of the audit is lost")
         self._on_written(size_of(event.reason, event.payload))
 
     async def record(self, event: AuditEvent) -> None:
-        """As `append`, for what must not happen unrecorded: returns once it is stored, or raises as `rows`."""
+        """Write an event before something that must not happen unrecorded. Raises `AuditUnavailable`."""
         await self._run(partial(add_event, chain=self._chain, event=event))
         self._on_written(size_of(event.reason, event.payload))
 
@@ -143,13 +144,13 @@ class Audit:
         until: float = inf,
         limit: int = ALL_ROWS,
     ) -> list[AuditRow]:
-        """The newest rows of a principal, or of all, from a time on and before another one, oldest first, of one
-        execution or all: the beginnings and ends of executions and calls, and the events. Calls are those of as many
-        newest executions as `limit`, and of those that the events are of. Raises `AuditUnavailable`."""
+        """The newest rows, oldest first: beginnings and ends of executions and calls, and events, of one principal or
+        all, of one execution or all, from `since` until before `until`. Calls are only read of the `limit` newest
+        executions, and of the executions of these events. Raises `AuditUnavailable`."""
         return await self._run(partial(_rows, principal, execution_id, since, until, limit), self._reader)
 
     async def verified(self) -> str:
-        """The first event or execution that does not fit, empty if all do. Raises as `rows` does."""
+        """The first event or execution that was tampered with; empty if none was. Raises as `rows` does."""
         heads: dict[str, str] = {}
         after, is_more = 0, True
         while is_more:
@@ -224,7 +225,7 @@ def size_of(*texts: str | None) -> int:
 
 def digest_of(before: str, values: Iterable[Any]) -> str:
     """Digest of a row with these values; `before` is the digest of the row before it."""
-    # Only somebody who changes the file stores bytes.
+    # There are bytes only if somebody has changed the database.
     canonical = json.dumps(
         [*values], ensure_ascii=True, separators=(",", ":"), default=lambda it: {"bytes": bytes(it).hex()}
     )
@@ -232,7 +233,7 @@ def digest_of(before: str, values: Iterable[Any]) -> str:
 
 
 def _values(event: AuditEvent) -> tuple[Any, ...]:
-    """In the order of the columns, with the types that the database returns, so that the digest can be verified."""
+    """The columns of an event, as the database will return them, so that the digest can be verified."""
     texts = event.server, event.tool, event.decision, event.reason, event.status, event.payload
     about = event.kind.value, event.principal.principal_id, event.session_id, event.execution_id, float(event.at)
     return *about, event.seq, *map(plain, texts)
@@ -256,7 +257,7 @@ def _content_digests(found: Iterable[AnyRow], their_calls: Iterable[AnyRow]) -> 
 
 
 def content_digests(connection: Connection, after: str, last: str) -> dict[str, str]:
-    """The digest over each execution behind `after` up to `last` that has ended, and its calls."""
+    """Digests over each execution that has ended, with its calls: the executions after `after`, up to `last`."""
     of = {"after": after, "last": last}
     return _content_digests(connection.execute(_SOME, of), connection.execute(_THEIR_CALLS, of))
 
@@ -266,8 +267,8 @@ def _events_after(number: int, connection: Connection) -> list[AnyRow]:
 
 
 def _first_broken(after: str, connection: Connection) -> tuple[str | None, str | None]:
-    """The first execution after this one that does not fit the events of its ends; and the last one of these, None if
-    there are no more."""
+    """Checks the next executions after this one against the events of their ends. Returns the first one that does not
+    fit, and the last one that was checked; None for the latter if there are no more."""
     names = connection.execute(_NAMES, {"after": after}).scalars().all()
     if not names:
         return None, None
@@ -278,7 +279,7 @@ def _first_broken(after: str, connection: Connection) -> tuple[str | None, str |
         ends.setdefault(end.execution_id, []).append(end)
     for name in names:
         own, digest = ends.get(name, []), digests.get(name)
-        # Otherwise one that is made to run again could be changed, and would end once more with what it holds then.
+        # Otherwise somebody could mark an execution as running and change it, and its next end would sign the change.
         is_in_turn = all(it.kind == _IN_TURN[number % 2] for number, it in enumerate(own))
         has_ended = digest is not None
         if not is_in_turn or has_ended != bool(len(own) % 2) or (has_ended and own[-1].payload != digest):

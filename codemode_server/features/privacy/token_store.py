@@ -1,9 +1,9 @@
-"""The privacy tokens of all principals, shared by the products on one database.
+"""The privacy tokens of all principals, shared by the processes that use one database.
 
-Values are encrypted, with a key of their own, and found by a fingerprint that needs the key too. The row of a token
-that was forgotten stays without its value until `KEPT_CHANGES` later changes, so that other products notice. That with
-the highest number of its label stays for good, so that no number is given again. Numbers and changes are keys of the
-table: of two processes that give one at the same time, one has to do its step again.
+Values are encrypted with a key of their own, and found by a fingerprint that needs the key too. If a token is
+forgotten, its row loses the value and is deleted after `KEPT_CHANGES` further changes, so that other processes notice.
+The row with the highest number of a label is never deleted, so that no number is used twice. Numbers and changes are
+unique in the table: if two processes assign the same one at a time, one of them repeats its transaction.
 """
 
 from __future__ import annotations

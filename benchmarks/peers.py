@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TextIO, cast
+from typing import IO, Any, TextIO, cast
 
 import anyio
 from mcp import Client, StdioServerParameters, stdio_client
@@ -98,13 +98,13 @@ class Figures:
 def rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        servers = [_ours(place)]
+        servers = [our_server(place)]
         try:
             servers.append(_toolplane(place))
         except Unavailable as error:
             print(f"toolplane can't be installed: {error}", file=sys.stderr)
         with Path(os.devnull).open("w") as log:
-            ours, *theirs = anyio.run(_measure, servers, log)
+            ours, *theirs = anyio.run(figures_of, servers, log)
             direct_ms, direct_cpu = anyio.run(_direct_call, log)
         bare, commit = _bare_worker(place), _commit(place)
     found = [row for peer in theirs for row in _beside(ours, peer)]
@@ -136,8 +136,8 @@ def _beside(ours: Figures, peer: Figures) -> list[Row]:
     return rows
 
 
-def _ours(place: Path) -> Server:
-    config = configuration(place, {"bench": stdio_upstream(TOOLS)}, sandbox={"backend": "wasm"})
+def our_server(place: Path, **sections: Any) -> Server:
+    config = configuration(place, {"bench": stdio_upstream(TOOLS)}, sandbox={"backend": "wasm"}, **sections)
     command = (sys.executable, "-m", "codemode_server", "--config", str(config))
     imports = "from servers.bench import echo_5\n"
     return Server("codemode-server", command, "1 + 1", "echo_5(number=1)", before=imports, result="")
@@ -154,7 +154,7 @@ def _toolplane(place: Path) -> Server:
     return Server(REQUIREMENTS[0].replace("==", " "), command, "return 1 + 1", call)
 
 
-async def _measure(servers: Sequence[Server], log: TextIO) -> list[Figures]:
+async def figures_of(servers: Sequence[Server], log: TextIO) -> list[Figures]:
     costs = [[Cost() for _ in server.programs()] for server in servers]
     async with AsyncExitStack() as stack:
         running = []

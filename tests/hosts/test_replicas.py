@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -25,17 +24,15 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.answering import free_port
 from tests.behaviour.person import Person
 from tests.behaviour.product import Host, configuration, office
 from tests.behaviour.test_input_requests import ASK_CITY, ask, asking, told
 from tests.database import rows
-from tests.hosts.kit import ROOT, Mode, Served, approved, http_host, reached, serving, until
+from tests.hosts.balancer import CONFIG, HAPROXY, balanced, is_ready
+from tests.hosts.kit import Mode, Served, approved, http_host, reached, serving, until
 
 pytestmark = pytest.mark.slow
 
-CONFIG = ROOT / "deploy" / "haproxy.cfg"
-HAPROXY = shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 KEY = {"key": "k" * 64}
 EACH_ERA = pytest.mark.parametrize("mode", ["auto", "legacy"])
 STAY = """
@@ -101,28 +98,11 @@ def _open_files(pid: int) -> Iterator[Path]:
 @contextmanager
 def cluster(path: Path, *, is_forked: bool = False) -> Iterator[Cluster]:
     """`is_forked`: where the processes of the replicas don't matter."""
-    assert HAPROXY is not None
     with serving(path, is_forked=is_forked) as one, serving(path, is_forked=is_forked) as other:
         for replica in (one, other):
-            until(partial(_is_ready, replica.port))
-        port = free_port()
-        addresses = {"LISTEN": port, "REPLICA_A": one.port, "REPLICA_B": other.port}
-        environment = {**os.environ, **{name: f"127.0.0.1:{it}" for name, it in addresses.items()}}
-        process = subprocess.Popen((HAPROXY, "-db", "-q", "-f", str(CONFIG)), env=environment)
-        try:
-            balancer = Served(process, port, one.data)
-            until(partial(_is_ready, port))
+            until(partial(is_ready, replica.port))
+        with balanced(one, other) as balancer:
             yield Cluster((one, other), balancer, path.parent)
-        finally:
-            process.kill()
-            process.wait()
-
-
-def _is_ready(port: int) -> bool:
-    try:
-        return httpx2.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
-    except httpx2.TransportError:
-        return False
 
 
 @contextmanager

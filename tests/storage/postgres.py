@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests: Debian's, in a temporary folder, on a Unix socket, without waiting for the disk."""
+"""A PostgreSQL server of the tests: Debian's, in a temporary folder, on a Unix socket."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from codemode_server.storage.database import PostgresAddress
 
 _USER = "postgres"
 _SETTINGS = {
-    "fsync": "off",
-    "full_page_writes": "off",
     "listen_addresses": "",
     "shared_buffers": "32MB",
     "max_connections": "100",
     "logging_collector": "off",
 }
+_WITHOUT_DISK = {"fsync": "off", "full_page_writes": "off"}
 GUARDED = "guarded"
 """A user whom the server asks for a password."""
 
@@ -44,6 +43,8 @@ class Cluster:
 
     folder: Path
     programs: Path
+    waits_for_disk: bool
+    """What is committed survives a power cut; the tests need not wait for that."""
 
     def __post_init__(self) -> None:
         self._numbers = count()
@@ -57,7 +58,8 @@ class Cluster:
         (data / "pg_hba.conf").write_text(rules)
 
     def start(self) -> None:
-        settings = [it for name, value in _SETTINGS.items() for it in ("-c", f"{name}={value}")]
+        wanted = _SETTINGS if self.waits_for_disk else _SETTINGS | _WITHOUT_DISK
+        settings = [it for name, value in wanted.items() for it in ("-c", f"{name}={value}")]
         places = [str(self.programs / "postgres"), "-D", str(self.folder / "data"), "-k", str(self.folder)]
         with (self.folder / "log").open("ab") as log:
             self._server = subprocess.Popen([*_as_user(), *places, *settings], stdout=log, stderr=log, cwd=self.folder)
@@ -103,9 +105,9 @@ def _as_user() -> list[str]:
 
 
 @contextmanager
-def cluster(programs: Path) -> Iterator[Cluster]:
+def cluster(programs: Path, *, waits_for_disk: bool = False) -> Iterator[Cluster]:
     with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
-        made = Cluster(Path(folder), programs)
+        made = Cluster(Path(folder), programs, waits_for_disk)
         made.start()
         try:
             yield made

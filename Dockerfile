@@ -3,23 +3,23 @@
 #   docker build -t codemode-server .
 #   docker run --network host -v "$PWD/upstream.yaml:/config/upstream.yaml:ro" -v codemode-data:/data codemode-server
 #
-# It serves loopback only, so the container shares its network with what connects: the host's with --network host, or
-# that of a proxy with TLS (--network container:PROXY).
+# That serves loopback only, so the container shares its network with what connects: the host's with --network host, or
+# that of a proxy with TLS (--network container:PROXY). deploy/compose.yaml runs replicas and nodes of this image.
 
 FROM python:3.13-slim-bookworm AS build
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY scripts/build_hook.py scripts/build_hook.py
 COPY codemode_server codemode_server
-RUN pip wheel --no-cache-dir --wheel-dir /wheels .
+RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[postgres]"
 
 FROM python:3.13-slim-bookworm
 # hadolint ignore=DL3013
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir --no-index --find-links /wheels codemode-server \
+    pip install --no-cache-dir --no-index --find-links /wheels "codemode-server[postgres]" \
     && useradd --uid 10001 --create-home codemode \
-    && mkdir -m 700 /data /cache /config \
-    && chown codemode: /data /cache /config
+    && mkdir -m 700 /data /data/codemode-server /data/codemode-server/workspaces /cache /config \
+    && chown -R codemode: /data /cache /config
 USER 10001
 ENV CODEMODE_CONFIG=/config/upstream.yaml \
     XDG_DATA_HOME=/data \
@@ -30,11 +30,7 @@ RUN printf 'sandbox: { backend: wasm }\n' > /tmp/upstream.yaml \
     && rm /tmp/upstream.yaml
 VOLUME /data
 EXPOSE 8000
-HEALTHCHECK --interval=30s --timeout=5s --start-period=20s CMD ["python", "-c", "\
-import urllib.error, urllib.request\n\
-try:\n\
-    urllib.request.urlopen('http://127.0.0.1:8000/mcp', timeout=4)\n\
-except urllib.error.HTTPError as answer:\n\
-    raise SystemExit(answer.code != 401)\n"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=20s CMD \
+    ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/readyz', timeout=4)"]
 ENTRYPOINT ["codemode-server"]
 CMD ["serve", "--http", "127.0.0.1:8000"]

@@ -6,7 +6,7 @@ TOOLS := .cache/tools
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup demo test test-all vmtest check bench fuzz lock clean
+.PHONY: setup demo test test-all vmtest raytest check bench fuzz lock clean
 
 ## .venv with what requirements/dev.txt locks, and the sandbox's WebAssembly component.
 setup: .venv/.installed
@@ -18,7 +18,7 @@ demo: setup
 
 ## The tests that need no registry and take no more than seconds each: four minutes on two cores.
 test: setup
-	@$(PYTEST) -m "not slow and not network"
+	@$(PYTEST) -m "not slow and not network and not ray"
 
 ## All others that need no microVM: attacks, kills, browsers, real hosts and published servers (PyPI and npm, once).
 test-all: setup
@@ -30,6 +30,10 @@ vmtest: setup
 	@CODEMODE_VM_MACHINES=2 CODEMODE_VM_TRIES=6 CODEMODE_VM_SILENCE_S=500 scripts/vm/run -- $(BIN)/python -m pytest -v \
 		-p scripts.vm.no_skips -p scripts.vm.resuming -p no:cacheprovider -p no:xdist --timeout 400 \
 		-m "microvm and not portable" $(VMTESTS)
+
+## Sandbox nodes in a Ray cluster; installs Ray (490 MB from PyPI) into .cache, and needs root on Linux.
+raytest: setup
+	@$(BIN)/python -m pytest -m ray tests/hosts/test_ray.py
 
 ## ruff, and mypy --strict, also with the types of Windows.
 check: setup

@@ -106,8 +106,8 @@ class App:
         self.sandbox_start = SandboxStart(self.config, self.workspace(self.principal))
         self.sandbox = Sandbox(self.sandbox_start.choose)
         self.telemetry: Telemetry | None = create("telemetry", self)
-        self.sources = ReadSources(self.config, self.stores.sources)
-        self.sources.load(lambda principal: self.workspace(principal).newest_change())
+        self.sources = ReadSources(self.config, self.stores.sources, self.stores.journal.note_unwritten)
+        self.stores.sources.settle(self.stores.ownership, lambda principal: self.workspace(principal).newest_change())
         self.session_logs: list[SessionLogs] = [it(self.workspace, self.config) for it in provided("session_logs")]
         self.approver: PersonApprover | None = create("approver", self)
         self.guardrails: GuardrailChain | None = create("guardrail_chain", self.config)

@@ -32,7 +32,7 @@ class Closed(Layer):
     def __init__(self, config):
         self._config = config
 
-    def restrict(self, call):
+    async def restrict(self, call):
         closed = ToySettings.of(self._config.settings).closed
         return Deny("the toy closes it") if call.target.raw_name in closed else None
 """,

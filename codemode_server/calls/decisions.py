@@ -23,11 +23,12 @@ class Decisions:
         self._policy = Policy(config)
         self._limits = Limits(config, self._policy)
 
-    def decide(self, call: Call) -> None:
+    async def decide(self, call: Call) -> None:
         """The most restrictive of all, on what is shown and on what is sent, under the configuration in force."""
+        call.revision = self._config.revision  # first: what is edited meanwhile has the call decided again
         decide = partial(self._policy.decide, call.calls, call.target)
         decisions = [decide(call.arguments)]
-        decisions += [it for restrict in call.chain.restrict if (it := restrict(call)) is not None]
+        decisions += [it for restrict in call.chain.restrict if (it := await restrict(call)) is not None]
         if call.values is not None:
             decisions.append(decide(call.values.arguments))
         if call.departure is not None:  # its reason stands first in the question
@@ -37,15 +38,14 @@ class Decisions:
         if call.values is not None and isinstance(decision, Allow):
             remarks = (*remarks, call.values.remark)
         call.decision = replace(decision, reason="; ".join((decision.reason, *remarks))) if remarks else decision
-        call.revision = self._config.revision
 
-    def decide_again(self, call: Call) -> None:
+    async def decide_again(self, call: Call) -> None:
         """Decide anew, since the configuration, the tool, or what the session has read may have changed; refuse a tool
         that the edited configuration does not offer."""
         server = self._config.settings.servers.get(call.record.server)
         is_offered = server is not None and server.enabled and call.target.is_selected(server)
         if is_offered or call.revision == self._config.revision:
-            self.decide(call)
+            await self.decide(call)
             return
         call.decision, call.revision = Deny("the edited upstream.yaml does not offer it"), self._config.revision
 

@@ -158,8 +158,8 @@ class Layer:
     async def prepare(self, call: Call) -> None:
         """May change the arguments, before the key is made of them."""
 
-    def restrict(self, call: Call) -> Deny | Ask | None:
-        """What holds beside the rules. Pure: it is asked again whenever the call is decided."""
+    async def restrict(self, call: Call) -> Deny | Ask | None:
+        """What holds beside the rules. It changes nothing: it is asked again whenever the call is decided."""
 
     async def settle(self, call: Call) -> None:
         """Called once, after the first decision; may replace it, so that the call is answered without its server."""
@@ -174,7 +174,7 @@ class Chain:
     """The layers of one execution, by what they do."""
 
     prepare: tuple[Callable[[Call], Awaitable[None]], ...]
-    restrict: tuple[Callable[[Call], Deny | Ask | None], ...]
+    restrict: tuple[Callable[[Call], Awaitable[Deny | Ask | None]], ...]
     settle: tuple[Callable[[Call], Awaitable[None]], ...]
     proceed: Next
 
@@ -268,7 +268,7 @@ class Kernel:
         for prepare in call.chain.prepare:
             await prepare(call)
         await self._identify(call)
-        self._decisions.decide(call)
+        await self._decisions.decide(call)
         for settle in call.chain.settle:
             await settle(call)
         await self._announce(call)

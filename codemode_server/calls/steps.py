@@ -125,7 +125,7 @@ class Approval(Layer):
                 if (outdated := outdated + 1) > MAX_OUTDATED:
                     raise UpstreamUnavailable(f"{error} again and again, so nothing was called") from error
             call.target = await self._resolver.newest(call.target)
-            self._decisions.decide_again(call)
+            await self._decisions.decide_again(call)
             require_not_denied(call.target, call.decision)
             await check_arguments(call)
             await self._approve(call)
@@ -142,7 +142,7 @@ class Approval(Layer):
             require_not_denied(call.target, answer)
             call.approved, call.approval = ask, answer
             # What was approved may be forbidden by now, or the session has read more while the person was asked.
-            self._decisions.decide_again(call)
+            await self._decisions.decide_again(call)
         self._decisions.limit(call)
         require_not_denied(call.target, call.decision)
 

@@ -1,12 +1,12 @@
-"""Where data came from: the tools whose answers a session has received, and the contract of their store. No I/O."""
+"""Where data came from: the tools that a session has called. No I/O."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Session
 
 WORKSPACE = "workspace"
@@ -22,7 +22,7 @@ ANY_TOOL = "*"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A tool that has answered, or a kind of resource or prompt that was read."""
+    """A tool that was called, or a kind of resource or prompt that was read."""
 
     server: str
     tool: str
@@ -31,7 +31,7 @@ class Source:
     """`server.tool`, as programs import it."""
     labels: frozenset[str]
     at: float
-    """When it answered first, seconds since 1970; of the data in /workspace, when the program began that wrote it."""
+    """When it was called first, seconds since 1970; of the data in /workspace, when the program began that wrote it."""
     is_in_workspace: bool = False
     """True if another session read it, and wrote to /workspace."""
 
@@ -60,19 +60,27 @@ class SourceSet:
 
     def add(self, source: Source) -> Source | None:
         """The source as it is held now, if that is new; None if nothing has changed."""
-        key = source.key
-        known = self._by_key.get(key)
-        if known is None and len(self._by_key) >= self.MAX_TOOLS:
-            source = replace(source, tool=ANY_TOOL, title=f"{source.title.partition('.')[0]}.{ANY_TOOL}")
-            known = self._by_key.get(key := source.key)
+        if (new := self.new(source)) is not None:
+            self._by_key[new.key] = new
+        return new
+
+    def new(self, source: Source) -> Source | None:
+        """As `add`, of a source that is not added."""
+        source = self.bounded(source)
+        known = self._by_key.get(source.key)
         if known is not None:
             is_renewed = source.at - known.at > self._renewed_after
             at = source.at if is_renewed else min(known.at, source.at)
             if at == known.at and source.labels <= known.labels:
                 return None
             source = replace(known, labels=known.labels | source.labels, at=at)
-        self._by_key[key] = source
         return source
+
+    def bounded(self, source: Source) -> Source:
+        """A source as it is held here, beyond `MAX_TOOLS` without its tool."""
+        if source.key in self._by_key or len(self._by_key) < self.MAX_TOOLS:
+            return source
+        return replace(source, tool=ANY_TOOL, title=f"{source.title.partition('.')[0]}.{ANY_TOOL}")
 
     def add_all(self, sources: Iterable[Source]) -> list[Source]:
         return [added for it in sources if (added := self.add(it)) is not None]
@@ -85,19 +93,3 @@ Holder = tuple[PrincipalId, str]
 def holder_in(session: Session) -> str:
     """The name of a session as a holder."""
     return EPHEMERAL if session.is_ephemeral else session.session_id
-
-
-@dataclass(frozen=True, slots=True)
-class RunningProgram:
-    execution_id: ExecutionId
-    holder: Holder
-    began_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class LeftPrograms:
-    """The programs that killed products ran."""
-
-    programs: Sequence[RunningProgram]
-    is_alone: bool
-    """True if no other product on the same store has run a program and still runs."""

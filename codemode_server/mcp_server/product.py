@@ -114,7 +114,7 @@ class Workflows(Protocol):
 
 
 class Sources(Protocol):
-    def take_over(self, caller: Caller, sources: Any, /) -> None:
+    async def take_over(self, caller: Caller, sources: Any, /) -> None:
         """The model has read what came from these."""
 
 

@@ -69,7 +69,7 @@ class KnownTools:
             return
         tools = UpstreamCatalog(loaded)
         try:
-            yield cls(loaded, tools.current(), rules, tools.definitions.refusal, tools.stores.sources.load())
+            yield cls(loaded, tools.current(), rules, tools.definitions.refusal, tools.stores.sources.all())
         finally:
             tools.stores.close()
 
@@ -137,7 +137,8 @@ class KnownTools:
         if found.target is None:
             return []
         config = LiveConfig(self.loaded.settings)
-        flows = FlowRules(config, ToolLabels(config)).decide(found.target, lambda: self.sources(session))
+        rules = FlowRules(config, ToolLabels(config))
+        flows = rules.decide(found.target, self.sources(session)) if rules.regard(found.target) else None
         server, tool = found.target.server.raw_name, found.target
         held_back = self.held_back(server, tool.tool.definition) if isinstance(tool, ToolTarget) else None
         return [it for it in (held_back, flows) if it is not None]

@@ -25,7 +25,7 @@ from codemode_server.calls.steps import Approval, Approver, Begin, Check, NoAppr
 from codemode_server.config.live import LiveConfig
 from codemode_server.features import create, provided
 from codemode_server.features.changed_tools.call_layer import ChangedTools
-from codemode_server.features.data_flow.call_layer import DataFlow
+from codemode_server.features.data_flow.call_layer import DataFlow, ReplayedSources
 
 if TYPE_CHECKING:
     from codemode_server.app import App
@@ -43,8 +43,8 @@ class CallFeatures:
     privacy: Privacy | None = None
     guardrails: GuardrailChain | None = None
     sign_ins: SignIns | None = None
-    restrictions: Sequence[Layer] = ()
-    """Layers that only restrict."""
+    outermost: Sequence[Layer] = ()
+    """Layers that look at nothing that others change."""
 
 
 def gateway(
@@ -59,7 +59,7 @@ def gateway(
     resolver, decisions, privacy = TargetResolver(source), Decisions(config), features.privacy
     layers: list[Layer] = [
         *(it(config) for it in provided("call_layer")),  # of features that need no other place
-        *features.restrictions,  # they look at nothing that others change
+        *features.outermost,
         # They see the result last, and the key is made of what they leave.
         *_layers("guardrail_layer", features.guardrails, decisions),
         *([] if privacy is None else [privacy]),  # all others but the server see tokens
@@ -87,7 +87,7 @@ def product_gateway(app: App) -> Gateway:
     config, stores, telemetry = app.config, app.stores, app.telemetry
     events = CallEvents(
         [
-            Subscription(app.sources.take_event, (CallSending, CallEnded)),
+            Subscription(app.sources.take_event, (CallSending,)),
             *([telemetry.call_tracing] if telemetry is not None else []),
             CallReports(config),
         ],
@@ -102,6 +102,6 @@ def product_gateway(app: App) -> Gateway:
             ),
         ],
     )
-    restrictions = (ChangedTools(app.tools.definitions), DataFlow(config, app.sources))
-    features = CallFeatures(app.privacy, app.guardrails, create("sign_ins", app.pool, config), restrictions)
+    outermost = ChangedTools(app.tools.definitions), DataFlow(config, app.sources), ReplayedSources(app.sources)
+    features = CallFeatures(app.privacy, app.guardrails, create("sign_ins", app.pool, config), outermost)
     return gateway(config, app.tools, app.pool, stores.journal, app.approver or NoApprover(), events, features)

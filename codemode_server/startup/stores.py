@@ -68,7 +68,7 @@ class Stores:
             on_written=self.upkeep.note_written,
         )
         self.approvals = ApprovalStore(self.thread, cipher)
-        self.sources = SourceStore(self.database, self.thread, folder, self.ownership)
+        self.sources = SourceStore(self.database, self.thread)
         self.token_cipher = TokenCipher(folder, settings.key)
         cached = partial(Cache, self.database, self.thread)
         self.vectors = cached(VECTORS)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import anyio
@@ -301,11 +301,13 @@ class Journal:
                 values |= self._values.decision(decision, place)
             connection.execute(statements.END_CALL, of | new | values)
 
-        def keep_error(error: Exception) -> None:
-            self._unwritten.setdefault(execution_id, error)
-
         # Written with the beginning of the next call, or the end of the program; a large one is not held in memory.
-        self._thread.post(end, on_error=keep_error, is_held=not has_result or not is_large(outcome.result))
+        is_held = not has_result or not is_large(outcome.result)
+        self._thread.post(end, on_error=partial(self.note_unwritten, execution_id), is_held=is_held)
+
+    def note_unwritten(self, execution_id: ExecutionId, error: Exception) -> None:
+        """Something of a running execution could not be written: what is recorded of it next raises this."""
+        self._unwritten.setdefault(execution_id, error)
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
         """Without its program once the journal has removed that."""

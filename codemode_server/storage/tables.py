@@ -23,7 +23,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-VERSION = 28
+VERSION = 29
 """Increase it with each change of the tables. SQLite stores it as `user_version`."""
 
 ALL_ROWS = 2**31 - 1
@@ -238,7 +238,8 @@ session_sources = Table(
     _text("server", is_key=True),
     _text("tool", is_key=True),
     _text("title"),
-    _text("labels"),
+    # Part of the key: a tool whose labels change has all that it had when it was read.
+    _text("labels", is_key=True),
     Column("at", Double, nullable=False),
 )
 

@@ -71,7 +71,7 @@ async def test_a_session_that_resumes_a_running_program_gets_what_that_reads(it:
     await it.value(GO, "two")
     await ended(resumed)
     assert resumed.outcome.value, resumed.outcome
-    assert carried(it, "two") == (LABELLED if is_tainted else set())
+    assert await carried(it, "two") == (LABELLED if is_tainted else set())
     post = f"from servers.board import post\npost(text='ME ' + {resumed.outcome.value!r})"
     sent = await it.run(it.code(post, is_tainted=is_tainted), "two")
     assert (sent.outcome.error is not None) == is_tainted, sent.outcome
@@ -85,12 +85,12 @@ async def test_a_program_that_another_session_gets_carries_what_its_session_had_
     text, is_dry_run = it.code(HANDING_OVER, is_tainted=is_tainted), way == "applied"
     first = await ended(it.app.executions.start(text, it.context(), is_dry_run=is_dry_run))
     await it.value(GO, "two")
-    assert carried(it, "two") == set()
+    assert await carried(it, "two") == set()
     again = await _again(it, first, way)
     await until(lambda: again.done.is_set() or again.awaited)
     again.scope.cancel()  # an applied program waits for a person, since its plan has no such call
     await ended(again)
-    assert carried(it, "two") & LABELLED == (LABELLED if is_tainted else set())
+    assert await carried(it, "two") & LABELLED == (LABELLED if is_tainted else set())
     if way == "resumed":
         assert (again.outcome.error is not None) == is_tainted, again.outcome
 

@@ -193,14 +193,14 @@ async def test_a_skill_carries_what_its_session_had_read_until_a_person_has_acce
             else:
                 assert app.skills is not None
                 found = app.skills.source(it.owner("two"), "triage")
-                app.sources.take_over(it.context("two"), found.sources)
-            assert carried(it, "two") == ({"bank.read", "web.read"} if is_tainted else set())
+                await app.sources.take_over(it.context("two"), found.sources)
+            assert await carried(it, "two") == ({"bank.read", "web.read"} if is_tainted else set())
             execution = await it.run(f"from skills.triage import triage\n{POST}", "two")
             assert (execution.outcome.error is not None) == is_tainted, execution.outcome
             skill = it.store.in_use()[0]
             it.store.put_in_use(skill.accepted(time.time()), shown=skill)
             await it.run("from skills.triage import triage", "three")
-            assert carried(it, "three") == set()
+            assert await carried(it, "three") == set()
 
 
 async def test_the_name_of_a_proposal_carries_nothing_that_its_session_had_read(tmp_path: Path) -> None:
@@ -214,9 +214,9 @@ async def test_the_name_of_a_proposal_carries_nothing_that_its_session_had_read(
             )
 
 
-def carried(person: Person, session: str) -> set[str]:
+async def carried(person: Person, session: str) -> set[str]:
     """What a session has read itself, not by way of /workspace, where the logs of other sessions are as well."""
-    found = person.app.sources.of(person.context(session))
+    found = await person.app.sources.of(person.context(session))
     return {source.title for source in found if not source.is_in_workspace and source.labels}
 
 

@@ -81,7 +81,7 @@ def test_a_flow_is_explained_for_a_session_that_has_read_and_for_a_new_one(
     owner = local_principal(load(config).settings).principal_id
     payroll = Source("payroll", "salaries", "payroll.salaries", frozenset({"private"}), time.time())
     with stored(config) as (database, thread):
-        SourceStore(database, thread, config.parent).add((owner, "one"), [payroll])
+        anyio.run(SourceStore(database, thread).add, (owner, "one"), [payroll])
     assert explained(config, capsys, *call).startswith("allow: "), "control: a new session has read nothing"
     text = explained(config, capsys, *call, "--session", "one")
     assert text.startswith(
@@ -90,7 +90,7 @@ def test_a_flow_is_explained_for_a_session_that_has_read_and_for_a_new_one(
     assert run(["permissions", "explain", *call, "--session", "two", "--config", str(config)]) == 2
     assert "codemode-server sources" in capsys.readouterr().err
     with stored(config) as (database, thread):
-        SourceStore(database, thread, config.parent).add((owner, WORKSPACE), [payroll])
+        anyio.run(SourceStore(database, thread).add, (owner, WORKSPACE), [payroll])
     assert "payroll.salaries by way of /workspace" in explained(config, capsys, *call)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -108,7 +108,7 @@ class PersonApprover:
     config: LiveConfig
     channels: Sequence[ApprovalChannel]
     texts_of: Callable[[ExecutionId], ProgramTexts] = lambda _: ProgramTexts()
-    sources_of: Callable[[Caller], tuple[str, ...]] = lambda _: ()
+    sources_of: Callable[[Caller], Awaitable[tuple[str, ...]]] | None = None
     write_rule: Callable[[Question], None] | None = None
     """Writes the rule of an answer `always`, in a thread; without it that answer is not offered."""
     clock: Callable[[], float] = time.time
@@ -165,7 +165,8 @@ class PersonApprover:
         has_session = not calls.caller.session.is_ephemeral
         build = partial(question_of, texts=texts, done=done_so_far(calls), has_session=has_session)
         question = await run_sized(is_long, build, call, target, ask, self.config)
-        question = replace(question, sources=tuple(map(self.config.redactor.text, self.sources_of(calls.caller))))
+        sources = () if self.sources_of is None else await self.sources_of(calls.caller)
+        question = replace(question, sources=tuple(map(self.config.redactor.text, sources)))
         if self.write_rule is None or not calls.caller.is_local:  # the configuration is not theirs
             question = replace(question, rule=None)
         return Approval(

@@ -12,7 +12,7 @@ class ChangedTools(Layer):
     def __init__(self, definitions: ToolDefinitions) -> None:
         self._definitions = definitions
 
-    def restrict(self, call: Call) -> Deny | None:
+    async def restrict(self, call: Call) -> Deny | None:
         if not isinstance(call.target, ToolTarget):
             return None
         return self._definitions.refusal(call.target.server.raw_name, call.target.tool.definition)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from codemode_server.calls.kernel import Call, Layer
+from codemode_server.calls.execution_calls import ExecutionCalls
+from codemode_server.calls.kernel import Call, Layer, Next
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import Ask, Deny
+from codemode_server.domain.calls import Ask, Deny, Recorded
 from codemode_server.features.data_flow.flows import FlowRules
 from codemode_server.features.data_flow.read_sources import ReadSources
+from codemode_server.sandbox.contract import Reply
 
 
 class DataFlow(Layer):
@@ -16,7 +16,23 @@ class DataFlow(Layer):
         self._rules = FlowRules(config, sources.labels)
         self._sources = sources
 
-    def restrict(self, call: Call) -> Deny | Ask | None:
-        if not self._sources.has_rules:
+    async def restrict(self, call: Call) -> Deny | Ask | None:
+        if not self._sources.has_rules or not self._rules.regard(call.target):
             return None
-        return self._rules.decide(call.target, partial(self._sources.of, call.calls.caller))
+        return self._rules.decide(call.target, await self._sources.of(call.calls.caller))
+
+
+class ReplayedSources(Layer):
+    """What an earlier run has read counts once this one gets its recorded answer, also if a person has forgotten it."""
+
+    def __init__(self, sources: ReadSources) -> None:
+        self._sources = sources
+
+    def is_for(self, calls: ExecutionCalls) -> bool:
+        return calls.resumed is not None
+
+    async def around(self, call: Call, proceed: Next) -> Reply:
+        reply = await proceed(call)
+        if isinstance(call.decision, Recorded):
+            await self._sources.take_over(call.calls.caller, [self._sources.source(call.target)])
+        return reply

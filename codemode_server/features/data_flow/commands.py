@@ -19,7 +19,6 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.flows import EPHEMERAL, SESSION_LOGS, WORKSPACE, Source
 from codemode_server.features.data_flow.source_store import SourceStore
 from codemode_server.records.executions import Records, stored_records
-from codemode_server.startup.stores import state_folder
 from codemode_server.support.text import first_lines, one_line
 
 _MEANING = {
@@ -89,19 +88,19 @@ class SessionSources:
 async def _stored(loaded: LoadedSettings) -> list[SessionSources]:
     """The stored sources of the configuration's principal, the newest session last."""
     with stored_records(loaded) as records:
-        read = _store(loaded, records).load()
+        read = _store(records).all()
         owner = records.principal.principal_id
     found = [SessionSources(holder, its) for (principal, holder), its in read.items() if principal == owner]
     return sorted(found, key=lambda it: (it.session not in _MEANING, it.newest))
 
 
-def _store(loaded: LoadedSettings, records: Records) -> SourceStore:
-    return SourceStore(records.database, records.thread, state_folder(loaded.settings))
+def _store(records: Records) -> SourceStore:
+    return SourceStore(records.database, records.thread)
 
 
 async def _forget(loaded: LoadedSettings, chosen: Sequence[SessionSources]) -> None:
     with stored_records(loaded) as records:
-        principal, stored = records.principal, _store(loaded, records)
+        principal, stored = records.principal, _store(records)
         await stored.forget([(principal.principal_id, it.session) for it in chosen])
         for it in chosen:
             reason = ", ".join(_line(one) for one in it.sources)[:_MAX_AUDITED_CHARACTERS]

@@ -5,7 +5,7 @@ It only restricts: a call that a rule of `permissions.rules` allows may still be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from codemode_server.calls.policy.names import READ_METHOD, READ_RESOURCE, Spellings, fits
 from codemode_server.calls.policy.settings import FlowRule, PermissionSettings
@@ -28,21 +28,27 @@ class FlowRules:
         self._config = config
         self._labels = labels
 
-    def decide(self, target: CallTarget, sources: Callable[[], SourceSet]) -> Deny | Ask | None:
-        """The decision on a call; `sources` are looked at only if something could restrict it."""
-        permissions, labels = self._config.settings.permissions, self._labels.of(target)
-        rules = _rules_to(permissions, Spellings.of_server(target.server), target.spellings, labels)
-        is_sink = PUBLIC_SINK in labels and permissions.public_sinks != "allow"
-        if not rules and not is_sink:
-            return None
-        read = sources()
-        found = list(self._by_rules(rules, read, target))
-        if is_sink and (reason := self._leak(read)):
-            found.append((Deny if permissions.public_sinks == "deny" else Ask)(reason))
+    def regard(self, target: CallTarget) -> bool:
+        """True if anything that was read could restrict a call."""
+        return self._is_sink(target) or bool(self._rules_to(target))
+
+    def decide(self, target: CallTarget, read: SourceSet) -> Deny | Ask | None:
+        """The decision on a call after these sources were read."""
+        found = list(self._by_rules(self._rules_to(target), read, target))
+        if self._is_sink(target) and (reason := self._leak(read)):
+            is_denied = self._config.settings.permissions.public_sinks == "deny"
+            found.append((Deny if is_denied else Ask)(reason))
         for kind in (Deny, Ask):
             if reasons := [it.reason for it in found if isinstance(it, kind)]:
                 return kind("; and ".join(reasons))
         return None
+
+    def _is_sink(self, target: CallTarget) -> bool:
+        return self._config.settings.permissions.public_sinks != "allow" and PUBLIC_SINK in self._labels.of(target)
+
+    def _rules_to(self, target: CallTarget) -> list[tuple[int, FlowRule]]:
+        server, labels = Spellings.of_server(target.server), self._labels.of(target)
+        return _rules_to(self._config.settings.permissions, server, target.spellings, labels)
 
     def _by_rules(
         self, rules: Iterable[tuple[int, FlowRule]], read: SourceSet, target: CallTarget

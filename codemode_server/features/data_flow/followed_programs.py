@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,11 +11,13 @@ from dataclasses import dataclass
 import anyio
 import anyio.to_thread
 
+from codemode_server.domain.flows import SESSION_LOGS, WORKSPACE
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.layers import ExecutionLayer
 from codemode_server.executions.workspace import SESSIONS, Workspace
-from codemode_server.features.data_flow.read_sources import CLOCK_SECONDS, ReadSources
+from codemode_server.features.data_flow.read_sources import ReadSources
+from codemode_server.features.data_flow.source_store import CLOCK_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class FollowedPrograms(ExecutionLayer):
 
     @asynccontextmanager
     async def around_run(self, execution: Execution) -> AsyncIterator[None]:
-        """Raises `JournalUnavailable` if what other products' sessions have read can't be found out."""
+        """Raises `JournalUnavailable` where rules depend on what it may write, and its start can't be recorded."""
         if execution.direct_call:
             yield
             return
@@ -39,17 +42,23 @@ class FollowedPrograms(ExecutionLayer):
         if not workspace.is_complete():
             workspace.make()
             await anyio.sleep(1.5 * CLOCK_SECONDS)  # else its folders would count as made by the program
-        sources.begin(execution.execution_id, execution.caller)
-        own_change, newest = workspace.own_change(), math.inf
+        if sources.has_rules:  # others know that it runs before it can write anything
+            await execution.wait_recorded()
+        began_at, own_change, newest = time.time(), workspace.own_change(), math.inf
         try:
             yield
         finally:
-            execution.may_be_logged = not sources.is_restricted(execution.caller)
-            has_log = execution.has_log and execution.may_be_logged
-            if sources.may_pass_on(execution.execution_id) and workspace.own_change() == own_change:
-                with anyio.CancelScope(shield=True):
-                    newest = await anyio.to_thread.run_sync(workspace.newest_change, SESSIONS if has_log else "")
-            sources.end(execution.execution_id, newest, is_logged=has_log)
+            with anyio.CancelScope(shield=True):
+                execution.may_be_logged = not await sources.is_restricted(execution.caller)
+                has_log = execution.has_log and execution.may_be_logged
+                about = execution.execution_id, execution.caller
+                if read := await sources.read_by(*about):
+                    if workspace.own_change() == own_change:
+                        newest = await anyio.to_thread.run_sync(workspace.newest_change, SESSIONS if has_log else "")
+                    if newest >= began_at - CLOCK_SECONDS:
+                        sources.pass_on(*about, WORKSPACE, read, began_at)
+                    elif has_log:
+                        sources.pass_on(*about, SESSION_LOGS, read, began_at)
 
     async def after(self, execution: Execution) -> None:
         self.sources.end_sharing(execution.execution_id)

@@ -21,7 +21,7 @@ class DryRun(Layer):
     def is_for(self, calls: ExecutionCalls) -> bool:
         return calls.captured is not None
 
-    def restrict(self, call: Call) -> Deny | None:
+    async def restrict(self, call: Call) -> Deny | None:
         is_decided_again = call.is_announced
         return _CHANGED if is_decided_again and call.target.effect is not Effect.READS else None
 

@@ -38,7 +38,7 @@ class Guardrails(Layer):
     async def prepare(self, call: Call) -> None:
         if not self._chain.looks_at("before_call"):
             return
-        self._decisions.decide(call)
+        await self._decisions.decide(call)
         if isinstance(call.decision, Deny):
             _restrict(call, call.decision)  # whatever the rules are by then: no guardrail has seen it
             return
@@ -53,7 +53,7 @@ class Guardrails(Layer):
             _restrict(call, call.decision if isinstance(call.decision, Ask) else None)
             call.arguments, call.is_large = found.value, is_large(found.value)
 
-    def restrict(self, call: Call) -> Deny | Ask | None:
+    async def restrict(self, call: Call) -> Deny | Ask | None:
         found: list[Deny | Ask] = [
             *([call.calls.question] if call.calls.question else []),
             *call.own.get(Guardrails, ()),

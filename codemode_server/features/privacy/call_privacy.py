@@ -149,7 +149,7 @@ class Privacy(Layer, ServerTexts):
             sent, obstacle = arguments, str(error)
         call.values = ReleasedValues(Release(sent, known, invented, obstacle), self, call)
 
-    def restrict(self, call: Call) -> Deny | Ask | None:
+    async def restrict(self, call: Call) -> Deny | Ask | None:
         """Because of the values that it would send, or because its answer can't be protected."""
         if not self._config.protects_data:
             return None

@@ -29,7 +29,7 @@ class Departures(Layer):
                     continue
                 departure = await expected.departure(call.record, lambda: bool(calls.in_flight))
                 if departure is not None:
-                    _depart(call, departure, self._decisions)
+                    await _depart(call, departure, self._decisions)
         return await proceed(call)
 
 
@@ -50,7 +50,7 @@ class Replay(Layer):
         if isinstance(found, Recorded) and plan is not None and call.target.effect is not Effect.READS:
             plan.take_replayed(call.record)
         if isinstance(found, Ask) and found is not decided:
-            _depart(call, found, self._decisions)
+            await _depart(call, found, self._decisions)
         else:
             call.decision = found
 
@@ -60,10 +60,10 @@ class Replay(Layer):
         return await proceed(call)
 
 
-def _depart(call: Call, departure: Ask, decisions: Decisions) -> None:
+async def _depart(call: Call, departure: Ask, decisions: Decisions) -> None:
     """Make it one question with what is asked already, the same that each later decision asks."""
     call.departure = departure if call.departure is None else joined([call.departure, departure])
-    decisions.decide_again(call)
+    await decisions.decide_again(call)
 
 
 def _recorded_reply(outcome: CallOutcome) -> Reply:

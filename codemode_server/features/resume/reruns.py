@@ -58,7 +58,7 @@ class TakenOver(Protocol):
     async def take_over_session(self, context: Caller, session: Session, *, has_read: bool) -> None:
         """The session of the request gets a program of that session. Raises `MetaToolError` if it may not."""
 
-    def share(self, execution_id: ExecutionId, owner: Caller, context: Caller) -> None:
+    async def share(self, execution_id: ExecutionId, owner: Caller, context: Caller) -> None:
         """The session of `context` gets the result of a live execution of `owner`."""
 
     def end_sharing(self, execution_id: ExecutionId) -> None: ...
@@ -92,7 +92,7 @@ class Reruns:
                 raise MetaToolError(
                     f"{execution_id} goes on within the time that it began with; resume it without 'timeout'"
                 )
-            self.sources.share(execution_id, live.caller, context)
+            await self.sources.share(execution_id, live.caller, context)
             if live.done.is_set():
                 self.sources.end_sharing(execution_id)
             live.is_detached = False

@@ -30,8 +30,8 @@ _MAX_WARNINGS = 3
 class ReadSources(Protocol):
     """What sessions have read."""
 
-    def of(self, caller: Caller, /) -> Iterable[Source]: ...
-    def take_over(self, caller: Caller, sources: Sequence[Source], /) -> None:
+    async def of(self, caller: Caller, /) -> Iterable[Source]: ...
+    async def take_over(self, caller: Caller, sources: Sequence[Source], /) -> None:
         """A session gets what was made from these sources."""
 
 
@@ -51,7 +51,7 @@ class ProgramSkills(ExecutionLayer):
         """The answer to an import of `skills.<path>`. Raises `MetaToolError` if there is no such module."""
         answer, found = await anyio.to_thread.run_sync(self.library.load, execution.owner, path)
         if found is not None:
-            self.sources.take_over(execution.caller, found.sources)
+            await self.sources.take_over(execution.caller, found.sources)
         return answer
 
     async def save(self, execution: Execution, name: str, text: str) -> str:
@@ -71,7 +71,7 @@ class ProgramSkills(ExecutionLayer):
         checked = await self.preflight.check(text, context)
         if checked.errors:
             raise MetaToolError(checked.message.replace("not run:", f"skills/{name}.py was not saved:", 1))
-        sources = tuple(self.sources.of(execution.caller))
+        sources = tuple(await self.sources.of(execution.caller))
         try:
             line = await anyio.to_thread.run_sync(self._propose, execution, name, text, sources)
         except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from codemode_server.catalog.tree import Tree
 from codemode_server.config.settings import Settings
@@ -40,10 +41,11 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
     await product.tools.wait_for_listing()
     refusals = product.refusals.for_principal(context.caller)
     workspace = product.workspace(context.caller.principal)
+    sources: list[Any] = []
 
     def skill(library: Skills, name: str) -> tuple[str, str]:
         found = library.source(context.caller.owner, name)
-        product.sources.take_over(context.caller, found.sources)
+        sources.extend(found.sources)
         return found.text, found.note
 
     tree = Tree(
@@ -55,6 +57,7 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
         workspace_file=workspace.read,
     )
     parts = tree.read_tool(arguments.path)
+    await product.sources.take_over(context.caller, sources)
     redactor = context.caller.redactor
     text = "\n\n".join(redactor.visible(part.text) for part in parts)
     if any(part.path.startswith("/workspace/") for part in parts):

@@ -202,6 +202,8 @@ class Journal:
 
         def end_later(error: Exception) -> None:
             logger.warning("the end of %s is not recorded yet: %s", execution_id, error)
+            self._unwritten.pop(execution_id, None)
+            new.pop("holder", None)  # what it has passed on may be unwritten as well
             self._late_ends.append(end)
 
         self._write_late_ends()
@@ -215,8 +217,6 @@ class Journal:
             new |= {"status": ExecutionStatus.CRASHED, "error": _END_LOST}
             end_later(problem)
             raise
-        finally:
-            self._unwritten.pop(execution_id, None)
         self._on_written((size or 0) + recorded)
 
     def _write_late_ends(self) -> None:

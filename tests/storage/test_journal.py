@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, ToolCall
 from codemode_server.domain.errors import JournalUnavailable
@@ -24,6 +24,7 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import KEY_NAME, JournalCipher
 from codemode_server.storage.sqlite import FILE_NAME, FILE_SUFFIXES
+from codemode_server.storage.tables import executions
 from tests.database import change
 
 LOCAL = Principal(PrincipalId("default"))
@@ -185,6 +186,17 @@ class TestWhereItCanNotBeUsed:
             "succeeded",
             "sandbox_failed" if is_awaited else "succeeded",
         ]
+
+    async def test_a_program_whose_sources_are_not_written_may_have_passed_them_on_until_somebody_has_looked(
+        self, thread: DatabaseThread, journal: Journal
+    ) -> None:
+        await journal.begin_execution(execution())
+        journal.note_unwritten(X1, JournalUnavailable("no room"))
+        await journal.end_execution(X1, ExecutionStatus.SUCCEEDED, error=None, milliseconds=1.0, is_awaited=False)
+        await journal.begin_execution(execution("x2"))
+        await journal.begin_execution(execution("x3"))  # what is late is written before it
+        ended = await thread.rows(select(executions.c.status, executions.c.holder).where(executions.c.ended_at > 0))
+        assert [tuple(it) for it in ended] == [("succeeded", "s1")]
 
     async def test_nothing_is_recorded_after_the_end(self, thread: DatabaseThread, journal: Journal) -> None:
         thread.close()

@@ -40,7 +40,7 @@ _COMMANDS = {
     "setup": "fetch and compile ahead what the sandbox needs",
     "trust": "allow the upstream.yaml of a folder to start servers",
     "secrets": "store, list or remove what ${keyring:NAME} in upstream.yaml stands for",
-    "node": "offer the sandboxes of this machine to servers on others",
+    "node": "run programs for replicas on other machines",
     "tokens": "make, list and revoke the tokens with which others are served over HTTP",
     "workspace": "show the programs' files, or remove them",
     "executions": "list programs that ran, show, follow or export them",

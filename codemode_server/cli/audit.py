@@ -27,7 +27,6 @@ from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.records.executions import Records, stored_records
-from codemode_server.storage.sqlite import FILE_NAME
 from codemode_server.support.private_files import replace_private
 from codemode_server.support.text import one_line
 
@@ -95,7 +94,7 @@ async def verify(loaded: LoadedSettings, *, noted: str | None = None) -> tuple[s
     if broken:
         return (
             f"the audit is broken at {broken}: it was changed, moved or inserted, or rows before it were removed, by "
-            f"something other than codemode-server\nKeep a copy of {FILE_NAME} and find out who could write it."
+            "something other than codemode-server\nKeep a copy of the database and find out who could write it."
         ), False
     if is_noted_missing:
         return (
@@ -128,9 +127,9 @@ class AuditFollower:
         *,
         slice_seconds: float = inf,
     ) -> None:
-        """`rows`: as `Audit.rows`, of some. `last`: time of the newest row that was found before, `seen`: those of the
-        `late_seconds` before it, since several servers do not record rows in the order of their times. At most rows of
-        `slice_seconds` are read at once."""
+        """`rows`: `Audit.rows`, for the rows to follow. `last`: time of the newest row that was found before; `seen`:
+        the rows of the `late_seconds` before it, since processes do not record rows in the order of their times.
+        `slice_seconds`: period whose rows are read at once."""
         self._rows, self._late_seconds, self._slice_seconds = rows, late_seconds, slice_seconds
         self.last, self.seen = last, seen
         self.is_behind = False

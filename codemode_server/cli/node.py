@@ -1,5 +1,5 @@
-"""The `node` command: offers this machine's sandboxes to servers elsewhere. It reads no upstream.yaml, so that a node
-has no secret but its token."""
+"""The `node` command: runs programs for replicas on other machines. It reads no upstream.yaml, so that a node has no
+secret but its token."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="default: 127.0.0.1, this machine only")
     parser.add_argument("--certificate", type=Path, metavar="PEM", help="with its key; all but this machine needs it")
-    parser.add_argument("--workspaces", type=Path, metavar="DIR", help="`workspaces` of the servers' state folder")
+    parser.add_argument("--workspaces", type=Path, metavar="DIR", help="`workspaces` of the replicas' state folder")
     parser.add_argument("--backend", choices=("auto", "microsandbox", "wasm"), default="auto")
     parser.add_argument("--programs", type=count, default=4, metavar="N", help="how many run at once; default 4")
 

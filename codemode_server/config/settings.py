@@ -166,20 +166,19 @@ class StateSettings(Section):
     """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must
     belong to you, and nobody else may be able to write to a folder above it. Default: the user's data folder."""
     key: Annotated[str | None, Holds.SECRET] = Field(default=None, repr=False)
-    """Secret of several servers (`${CODEMODE_KEY}`), from which their keys are derived. They read each other's records
-    and go on with each other's questions. It has at least 32 random characters; what was encrypted under another one
-    can't be read. Default: keys of its own, in files of the state folder."""
+    """Secret that replicas share (`${CODEMODE_KEY}`), from which their keys are derived, so that they read each other's
+    records and go on with each other's questions. It has at least 32 random characters; what was encrypted under
+    another one can't be read. Default: keys of its own, in files of the state folder."""
     database: str | None = Field(default=None, max_length=2_000)
-    """PostgreSQL in place of SQLite, `postgresql://USER@HOST/NAME`. The database has to be this product's own; several
-    servers may share it. What libpq knows stands behind `?`, for instance `sslmode=verify-full`. Needs the extra
-    `postgres`."""
+    """PostgreSQL in place of SQLite, `postgresql://USER@HOST/NAME`. Nothing else may use the database; replicas may
+    share it. Parameters of libpq follow `?`, for instance `sslmode=verify-full`. Needs the extra `postgres`."""
     database_password: Annotated[str | None, Holds.SECRET] = Field(default=None, repr=False)
     """Its password, such as `${keyring:database}`."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
     """Detail of arguments and results in the audit and traces: everything, only types and sizes, or nothing."""
     kept_mb: Number = Field(default=256, ge=0, le=65_536)
     """Space for the stored results of all sessions together, MiB (`limits.kept_mb` is for one session). They are
-    private files, which are removed when the server ends."""
+    private files, which are removed when codemode-server ends."""
     record_days: Number = Field(default=90, ge=0, le=36_500)
     """How long the audit of executions and their calls stays in the database, days. 0: forever."""
     record_mb: Number = Field(default=256, ge=0, le=1_048_576)

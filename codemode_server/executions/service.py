@@ -160,7 +160,7 @@ class ExecutionService(OwnsTasks):
             self._tasks.start_soon(self._suspensions.detach, execution)
 
     def _suspended_seconds(self, execution: Execution) -> float:
-        """Without a session, its host may come back to another server with the same key, which runs it again."""
+        """Without a session, its host may come back to another replica, which runs it again."""
         settings = self.config.settings
         is_program = execution.direct_call is None
         may_move = is_program and execution.session.is_ephemeral and settings.state.key is not None

@@ -1,6 +1,6 @@
 """Opens the one SQLite file of an installation, and explains why it cannot be used.
 
-Several servers may have it open at once (two hosts on one machine); WAL and a busy timeout make that work. A file of
+Several processes may have it open at once (two hosts on one machine); WAL and a busy timeout make that work. A file of
 another version is set aside.
 """
 
@@ -38,9 +38,9 @@ _WAL_BYTES = 4 * 2**20
 """Size to which SQLite truncates the write-ahead log after a checkpoint."""
 _BUSY_SECONDS = 5.0
 _FULL_BELOW_BYTES = 64 * 1024
-"""SQLite may report a full disk as an I/O error; with less free space than this, the disk is taken for full."""
+"""SQLite may report a full disk as an I/O error. With less free space than this, an I/O error means that."""
 _STEPS_BETWEEN_CHECKS = 10_000
-"""Steps of SQLite's virtual machine, about a millisecond, after which a statement stops if the server is ending."""
+"""Number of steps of SQLite's virtual machine, about a millisecond, after which a statement checks whether to stop."""
 _LOG_PAGES = 100
 _BATCH_PAGES = 128
 _FREE_PAGES = 256
@@ -171,8 +171,8 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Processes open the file one after another: SQLite opens the log by its name when it first reads, and must not
-    find that of another file since a process has set this one aside meanwhile."""
+    """Open or create the file, one process after another: SQLite opens the log by its name when it first reads. If
+    another process set the file aside between the two, it would open the log of another file."""
     lock = path.with_name(f"{FILE_NAME}.lock")
     try:
         private_folder(path.parent, is_readable=True)
@@ -199,7 +199,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _set_aside(path: Path) -> Path:
-    """Rename the files, which replaces those that were set aside before. The caller holds the lock."""
+    """Rename the files, in place of those that were set aside before. The caller holds the lock."""
     aside = path.with_name(ASIDE_NAME)
     # The main file comes last: as soon as it is gone, a process that opens the database makes a new one.
     for suffix in reversed(FILE_SUFFIXES):
@@ -211,8 +211,8 @@ def _set_aside(path: Path) -> Path:
 
 
 def _connection(path: Path) -> sqlite3.Connection:
-    # SQLite would follow a link, and make a file that others can read. An existing file is not opened here: closing it
-    # would release the locks of this process's other connections.
+    # Created here, since SQLite would follow a link and make a file that others can read. If it exists it is not opened
+    # here: closing it would release the locks that other connections of this process hold on it.
     with suppress(FileExistsError):
         os.close(open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)

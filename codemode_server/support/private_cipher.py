@@ -1,4 +1,4 @@
-"""Encrypts values with a key in a private file, or with one that is derived from a secret that several servers share.
+"""Encrypts values with a key in a private file, or with one that is derived from a secret which replicas share.
 
 It uses AES-256-GCM. A value is bound to its place, such as a row and column: moved to another place it cannot be
 decrypted. `cryptography` is imported when the first value is encrypted, not before the host has its handshake.

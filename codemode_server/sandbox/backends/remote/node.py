@@ -252,7 +252,7 @@ async def serve(options: NodeOptions, announce: Announce, control: NodeControl) 
     can't be opened or the certificate can't be read."""
     if len(options.token.encode()) < _MIN_TOKEN_BYTES:
         raise SettingsError(
-            f"$CODEMODE_NODE_TOKEN needs at least {_MIN_TOKEN_BYTES} characters; the servers have it too"
+            f"$CODEMODE_NODE_TOKEN needs at least {_MIN_TOKEN_BYTES} characters, those of sandbox.node_token"
         )
     tls = None
     if options.certificate is not None:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tests.answering import free_port
+
 HERE = Path(__file__).parent
 UPSTREAM = str(HERE / "upstream.py")
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
@@ -143,8 +145,7 @@ class Product:
         self.temporary = folder / "tmp"
         self.temporary.mkdir(exist_ok=True)
         log, token = folder / "product.log", folder / "data" / "codemode-server" / "http-token"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         command = [sys.executable, "-m", "codemode_server", "--config", str(self.config), "serve", "--http"]
         own = {"XDG_DATA_HOME": str(folder / "data"), "TMPDIR": str(self.temporary), "PYTHONPATH": str(HERE.parent)}
         with log.open("wb") as output:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from itertools import count, islice
 from pathlib import Path
 
 from benchmarks.product import UPSTREAM, HostSession, NoAnswer, Product, children, resident_mib, stdio_upstream
+from tests.answering import free_port
 
 HOSTS = 3
 MAX_FAULTS = 20
@@ -89,8 +89,7 @@ class Soak:
 
     def run(self, programs: int, rounds: int) -> None:
         """Run at least `programs` programs, measured after each of `rounds` rounds."""
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         web = subprocess.Popen([sys.executable, UPSTREAM, "--port", str(port)])
         servers = {
             "stdio": stdio_upstream(),
@@ -153,7 +152,10 @@ class Soak:
         until = time.monotonic() + SETTLE_SECONDS
         while True:
             time.sleep(0.5)
-            sample = measure(product.pid, product.temporary, self.folder / "state")
+            try:
+                sample = measure(product.pid, product.temporary, self.folder / "state")
+            except (FileNotFoundError, ProcessLookupError):  # a file or process that went away meanwhile
+                continue
             if time.monotonic() > until or (self.samples and not excesses(self.samples[0], sample)):
                 return sample
 

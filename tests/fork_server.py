@@ -149,10 +149,10 @@ def _serve(kind: str, path: str) -> None:
             elif key.fileobj is woken:
                 woken.recv(4096)
                 _reap(running, events)
-            else:  # The command was killed.
+            else:  # The command was killed, after its program had ended or before.
                 for pid in [pid for pid, connection in running.items() if connection is key.fileobj]:
                     os.kill(pid, signal.SIGKILL)
-                events.unregister(key.fileobj)
+                    events.unregister(key.fileobj)
 
 
 def _read_digests() -> None:
@@ -175,7 +175,8 @@ def _start(connection: socket.socket, running: dict[int, socket.socket]) -> None
     for stream in streams:
         os.close(stream)
     running[pid] = connection
-    connection.sendall(b"%d\n" % pid)
+    with contextlib.suppress(OSError):  # It was killed meanwhile, which its connection shows next.
+        connection.sendall(b"%d\n" % pid)
 
 
 @functools.lru_cache(maxsize=32)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from codemode_server import __version__
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.processes.stream_readers import framed
+from codemode_server.sandbox.backends.remote import backend as remote
 from codemode_server.sandbox.backends.remote.backend import RemoteBackend, diagnose
-from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, started
+from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, Reply, started
 from codemode_server.sandbox.registry import SandboxSettings
 from tests.processes import all_gone
 from tests.sandbox.lab import Tools
@@ -87,6 +89,33 @@ class TestProgramsOnNodes:
                 await until(lambda: sorted(backend._running.values())[-2:] == [1, 3])
                 tasks.cancel_scope.cancel()
             assert (await run(backend, "1 + 1")).value == 2
+
+    async def test_where_all_nodes_are_full_a_program_waits_for_a_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each server gives out as many places as it may use alone, and knows nothing of the others."""
+        go_on = anyio.Event()
+
+        class Held(Tools):
+            async def _answer(self, server: str, tool: str, arguments: dict[str, object]) -> Reply:
+                await go_on.wait()
+                return await super()._answer(server, tool, arguments)
+
+        async with node("--programs", "1") as only, replica(settings(only)) as one, replica(settings(only)) as other:
+            tools, outcomes = Held(), list[Outcome]()
+
+            async def waits() -> None:
+                outcomes.append(await run(other, "1 + 1"))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run, one, "from servers.github import list_issues\nlist_issues(repo='a')", tools)
+                await until(lambda: bool(tools.calls))
+                monkeypatch.setattr(remote, "_BUSY_SECONDS", -1.0)
+                with pytest.raises(SandboxUnavailable, match="it runs 1 programs already"):
+                    await run(other, "1 + 1")
+                monkeypatch.setattr(remote, "_BUSY_SECONDS", 60.0)
+                tasks.start_soon(waits)
+                await until(lambda: other._waiting.locked())
+                go_on.set()
+            assert [it.value for it in outcomes] == [2]
 
     async def test_without_a_node_programs_are_refused_and_the_reason_is_said(self) -> None:
         async with node() as only, replica(settings(only)) as backend:
@@ -236,6 +265,28 @@ anyio.run(main)
                 with suppress(ProcessLookupError):
                     process.kill()
                 await process.aclose()
+
+    async def test_a_program_that_reads_nothing_is_given_up_soon_after_its_limit(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its node waits until it reads, and so reads nothing of its replica either."""
+        monkeypatch.setattr(remote, "_END_SECONDS", 600.0)
+        code = """
+import asyncio
+from servers.github import rows
+calls = [asyncio.create_task(rows(count=3_000)) for _ in range(4)]
+await asyncio.sleep(0)
+while True: pass"""
+        async with node("--programs", "1") as one, replica(settings(one)) as backend:
+            (worker,) = one.workers()
+            tools = Tools()
+            with anyio.fail_after(60):
+                outcome = await backend.run(replace(program(code), limits=Limits(wall_seconds=3)), tools)
+            assert len(tools.calls) > 0
+            assert outcome.error is not None
+            assert outcome.error.setting == "limits.wall_seconds"
+            await all_gone(worker)
+            assert (await run(backend, "1 + 1")).value == 2
 
     async def test_a_program_that_is_cancelled_is_gone_and_its_node_takes_the_next(self) -> None:
         async with node("--programs", "1") as one, replica(settings(one)) as backend:

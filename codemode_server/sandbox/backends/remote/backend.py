@@ -37,6 +37,12 @@ _TIMEOUT_S = 4.0
 _CONNECT_SECONDS = 3.0
 _END_SECONDS = 5.0
 """How long a node may take to end a program, and to bring its files within the quota."""
+_STOP_SECONDS = 1.0
+"""The same for a program that the replica ends. A node whose program reads nothing may not read either; it ends the
+program once the connection is closed."""
+_BUSY_SECONDS = 10.0
+"""How long a program waits for a place while nodes are busy."""
+_RETRY_SECONDS = 0.2
 _LOOKED_UP_SECONDS = 5.0
 """How long the addresses of a node's name are used before it is looked up again."""
 _AVOIDED_SECONDS = 30.0
@@ -81,6 +87,9 @@ class RemoteBackend:
         except OSError as error:
             raise SandboxUnavailable(f"sandbox.node_ca can't be used: {_reason(error)}") from error
         self._links: set[Link] = set()
+        self._waiting = anyio.Lock()
+        """Held while one of the programs that wait for a place does so, until it asks the nodes again: however many
+        wait, the nodes are asked no more often."""
         self._running: Counter[_Node] = Counter()
         self._known: list[_Node] = []
         self._looked_up_until = 0.0
@@ -106,19 +115,25 @@ class RemoteBackend:
         await send_heartbeats(self._links)
 
     async def run(self, program: Program, host_api: HostApi) -> Outcome:
-        problems = []
-        for node in await self._in_order(program.session_id):
-            self._running[node] += 1
-            try:
-                return await self._run_on(node, program, host_api)
-            except _Refused as error:
-                problems.append(f"{node}: {error}")
-                if not error.is_busy:
-                    self._avoided_until[node] = anyio.current_time() + _AVOIDED_SECONDS
-            finally:
-                self._running[node] -= 1
-        reason = f"no sandbox node takes the program: {'; '.join(problems)}"
-        raise SandboxUnavailable(reason, "`codemode-server doctor` shows the nodes", is_temporary=True)
+        until = anyio.current_time() + _BUSY_SECONDS
+        while True:
+            refusals: dict[_Node, _Refused] = {}
+            for node in await self._in_order(program.session_id):
+                self._running[node] += 1
+                try:
+                    return await self._run_on(node, program, host_api)
+                except _Refused as error:
+                    refusals[node] = error
+                    if not error.is_busy:
+                        self._avoided_until[node] = anyio.current_time() + _AVOIDED_SECONDS
+                finally:
+                    self._running[node] -= 1
+            if anyio.current_time() > until or not any(it.is_busy for it in refusals.values()):
+                problems = "; ".join(f"{node}: {error}" for node, error in refusals.items())
+                reason = f"no sandbox node takes the program: {problems}"
+                raise SandboxUnavailable(reason, "`codemode-server doctor` shows the nodes", is_temporary=True)
+            async with self._waiting:
+                await anyio.sleep(_RETRY_SECONDS)
 
     async def aclose(self) -> None:
         for link in list(self._links):
@@ -207,7 +222,7 @@ class RemoteBackend:
             except NotBegun:
                 raise _Refused("the connection ended before the program had begun") from None
             finally:
-                await _end(link, is_clean=channel.is_clean)
+                await _end(link, is_clean=channel.is_clean, is_gone=channel.is_gone)
         outcome = _completed(outcome, channel, program, link)
         lacks_workspace = folder is not None and not state.has_workspace
         if lacks_workspace and outcome.error is not None and "/workspace" in outcome.error.message:
@@ -215,9 +230,10 @@ class RemoteBackend:
         return outcome
 
 
-async def _end(link: Link, *, is_clean: bool) -> None:
+async def _end(link: Link, *, is_clean: bool, is_gone: bool) -> None:
     """Ask the node to end the program, unless it ended by itself, and wait until nothing of it runs any more."""
-    with anyio.CancelScope(shield=True, deadline=anyio.current_time() + _END_SECONDS):
+    seconds = _END_SECONDS if is_clean or is_gone else _STOP_SECONDS
+    with anyio.CancelScope(shield=True, deadline=anyio.current_time() + seconds):
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
             if not is_clean:
                 await link.send_message(b"")

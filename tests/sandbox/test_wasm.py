@@ -262,6 +262,7 @@ async def test_a_program_has_its_own_limits_and_folders_whatever_its_instance_wa
         lab = Lab(backend, workspace)
         assert await lab.value(fill) == 100 * 2**20
         assert await lab.limit(fill, memory_mb=64) == "limits.memory_mb"
+        worker = pids_of(backend)
         assert await lab.value("open('/workspace/a', 'w').write('a')") == 1
         assert await Lab(backend, other).value("import os\nos.listdir('/workspace')") == []
         assert await Lab(backend, None).value("import os\nos.path.exists('/workspace')") is False
@@ -269,6 +270,7 @@ async def test_a_program_has_its_own_limits_and_folders_whatever_its_instance_wa
         workspace.rename(tmp_path / "gone")
         workspace.mkdir()
         assert await lab.value("import os\nos.listdir('/workspace')") == []
+        assert pids_of(backend) == worker, "to start another one would take far longer"
 
 
 async def test_workers_are_kept_for_some_seconds_after_two_programs_at_once(

@@ -122,18 +122,20 @@ class WasmBackend:
         return outcome, is_reusable
 
     async def _take(self, program: Program) -> tuple[Worker, bool]:
-        """A worker with an instance for the program, and whether it was started just now. Idle workers whose instance
-        was made for other limits or folders are discarded."""
+        """A worker with an instance for the program, and whether it was started just now. An instance that was made for
+        other limits or folders is replaced: to start a worker takes far longer."""
         while True:
             is_new, is_fit = not self._idle, False
             worker = await self._start_worker() if is_new else self._idle.pop()
             try:
+                if worker.instance is not None and not worker.instance.is_for(program):
+                    scratch = worker.instance.scratch
+                    await worker.drop_instance()
+                    self._leave(scratch)
                 if worker.instance is None:
                     await worker.ready()
                     await worker.prepare(_make_instance(program))
-                    is_fit = True
-                else:
-                    is_fit = worker.instance.is_for(program)
+                is_fit = True
             except SandboxUnavailable:
                 if is_new:
                     raise

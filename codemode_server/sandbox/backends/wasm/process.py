@@ -115,8 +115,19 @@ class Worker:
     async def prepare(self, instance: Instance) -> None:
         """Have it make an instance, without waiting for that. Raises `SandboxUnavailable` if it is dead."""
         self.instance = instance
+        await self._send(SIGNAL + instance.settings)
+
+    async def drop_instance(self) -> None:
+        """Have it end the instance that waits for a program, once that is made: until then it opens its folders.
+        Raises as `ready` and `prepare`."""
+        await self._send(SIGNAL + SIGNAL)
+        self._is_ready = False
+        await self.ready()
+        self.instance = None
+
+    async def _send(self, data: bytes) -> None:
         try:
-            await self.stream.send(SIGNAL + instance.settings)
+            await self.stream.send(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             raise SandboxUnavailable(ENDED_WHILE_IDLE) from None
 

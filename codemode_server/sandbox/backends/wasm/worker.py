@@ -5,10 +5,10 @@
 
 It forwards frames without parsing them: from stdin to the guest, from the guest to stdout. It holds back that of a new
 line, which the host needs only of a program that runs on. An empty frame is a signal between host and worker, which no
-guest can send. The host's first signal means "make an instance", with its settings in
-the next frame, the second "its program follows". The worker sends one when it is ready, one when the instance waits for
-its program, and one when the program has ended. It imports nothing of codemode_server, gets no environment, and writes
-the reason for a failure to stderr.
+guest can send. The host's first signal means "make an instance", with its settings in the next frame, the second "its
+program follows", and a third in place of that program "end this instance, another one follows". The worker sends one
+when it is ready, one when the instance waits for its program, and one when the program has ended. It imports nothing of
+codemode_server, gets no environment, and writes the reason for a failure to stderr.
 """
 
 from __future__ import annotations
@@ -59,6 +59,10 @@ def compile_component(source: str, target: str) -> None:
         file.flush()
         os.fsync(file.fileno())  # else a power cut could leave a torn file of that name, which nothing would replace
     os.replace(unfinished, target)  # noqa: PTH105
+
+
+class _NotWanted(Exception):
+    """Raised within an instance that got no program, since the next one has other limits or folders."""
 
 
 class _Pipe:
@@ -185,6 +189,8 @@ def serve(native_code: str) -> None:
         if frame == "":
             pipe.write("")
             frame = pipe.read(None)
+            if frame == "":
+                raise _NotWanted
         return frame
 
     linker = component.Linker(shared)
@@ -198,6 +204,8 @@ def serve(native_code: str) -> None:
         _limit(settings)
         try:
             _run_one(pipe, shared, linker, code, settings)
+        except _NotWanted:
+            continue
         except (wasmtime.Trap, wasmtime.WasmtimeError, wasmtime.ExitTrap) as error:
             _give_up(EXIT_TRAPPED, _reason(str(error)))
         except MemoryError:

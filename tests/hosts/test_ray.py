@@ -150,20 +150,21 @@ def _network(folder: Path, commands: Path) -> Iterator[Cluster]:
     command = [*unshare, "sh", "-c", NETWORK, "sh", str(folder / "hosts")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     with process, tempfile.TemporaryDirectory(prefix="ray-") as short:  # paths of Unix sockets
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        (first,) = children(process.pid)
+        enter = ("nsenter", "--net", "--mount", "--pid", "--target", str(first))
+        environment = {
+            **os.environ,
+            "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}{os.pathsep}/usr/sbin",
+            "PYTHONPATH": str(ROOT),
+            "RAY_TMPDIR": short,
+        }
         try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            (first,) = children(process.pid)
-            enter = ("nsenter", "--net", "--mount", "--pid", "--target", str(first))
-            environment = {
-                **os.environ,
-                "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}{os.pathsep}/usr/sbin",
-                "PYTHONPATH": str(ROOT),
-                "RAY_TMPDIR": short,
-            }
             yield Cluster(process, folder, enter, environment)
         finally:
-            process.kill()
+            os.kill(first, signal.SIGKILL)
+            process.wait()  # which ends after all in the namespace
 
 
 async def test_nodes_come_and_go_with_the_programs_and_no_program_is_lost_or_run_twice(cluster: Cluster) -> None:

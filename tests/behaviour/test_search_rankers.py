@@ -12,6 +12,7 @@ from mcp import Client
 from codemode_server.app import App
 from codemode_server.config import load
 from tests.behaviour.product import configuration
+from tests.processes import all_gone
 from tests.search.encoders import needs_light_packages
 from tests.search.test_ranker_stack import level
 from tests.waiting import until
@@ -35,5 +36,4 @@ async def test_a_search_is_answered_at_once_and_by_meaning_once_the_model_has_re
             assert encoder.description == "all-MiniLM-L6-v2 (onnxruntime)"
             pid = encoder.pid
             os.kill(pid, 0)  # it is there
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+    await all_gone(pid)

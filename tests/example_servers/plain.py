@@ -73,8 +73,8 @@ class Server:
                 else:
                     answering.run()
             elif method == "notifications/cancelled":
-                if params.get("requestId") in self._calls:
-                    self._calls[params["requestId"]].cancelled.set()
+                if cancelled := self._calls.get(params.get("requestId")):  # it may end meanwhile, in its thread
+                    cancelled.cancelled.set()
             elif method == "subscriptions/listen":
                 self._listeners.append(message["id"])
                 meta = {"io.modelcontextprotocol/subscriptionId": message["id"]}

@@ -37,6 +37,7 @@ from codemode_server.storage.history import History
 from codemode_server.storage.journal import Journal
 from tests.behaviour.product import UPSTREAMS, Host, configuration
 from tests.database import rows
+from tests.processes import children
 
 pytestmark = [
     pytest.mark.slow,
@@ -103,23 +104,13 @@ def running(
 
 
 def kill(process: BaseProcess) -> set[tuple[int, str]]:
-    """Kill it and nothing else; the processes that it had started."""
+    """Kill it and nothing else; the processes below it, each with its start time, since numbers are used again."""
     assert process.pid
     os.kill(process.pid, signal.SIGSTOP)  # else it could start one while they are counted
-    started = descendants(process.pid)
+    started = {(child, at) for child in children(process.pid) if (at := start_time(child)) is not None}
     process.kill()
     process.join()
     return started
-
-
-def descendants(pid: int) -> set[tuple[int, str]]:
-    """Processes below one, each with its start time, since numbers are used again."""
-    found: set[tuple[int, str]] = set()
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            if (started := start_time(int(child))) is not None:
-                found |= {(int(child), started), *descendants(int(child))}
-    return found
 
 
 def start_time(pid: int) -> str | None:

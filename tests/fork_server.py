@@ -165,15 +165,17 @@ def _read_digests() -> None:
 
 def _start(connection: socket.socket, running: dict[int, socket.socket]) -> None:
     _, streams, _, _ = socket.recv_fds(connection, 1, 3)
-    with connection.makefile("rb") as requests:
-        request: Request = marshal.load(requests)
-    with contextlib.suppress(OSError, SyntaxError):  # The program says so itself.
-        _code(request[0][0], Path(request[0][0]).stat().st_mtime_ns)
-    pid = os.fork()
-    if not pid:
-        _run(request, streams)
-    for stream in streams:
-        os.close(stream)
+    try:
+        with connection.makefile("rb") as requests:
+            request: Request = marshal.load(requests)
+        with contextlib.suppress(OSError, SyntaxError):  # The program says so itself.
+            _code(request[0][0], Path(request[0][0]).stat().st_mtime_ns)
+        pid = os.fork()
+        if not pid:
+            _run(request, streams)
+    finally:
+        for stream in streams:
+            os.close(stream)
     running[pid] = connection
     with contextlib.suppress(OSError):  # It was killed meanwhile, which its connection shows next.
         connection.sendall(b"%d\n" % pid)

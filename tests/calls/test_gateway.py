@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -38,12 +39,14 @@ from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.sandbox.contract import Reply
 from codemode_server.storage.audit import Audit
+from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.support.redaction import Payloads, Redactor
 from tests.calls.gateways import gateway_of
 from tests.memory.upstreams import READ_RESOURCE, MemoryUpstreams
+from tests.storage.journal_rows import begin_execution
 
 SECRET = "ghp_0123456789abcdef"
 TOOLS = (
@@ -109,6 +112,8 @@ def ended_threads() -> Iterator[None]:
 
 
 def host_api(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **permissions: Any) -> HostApi:
+    with closing(Database(tmp_path)) as database:
+        begin_execution(database, "x1")
     thread = DatabaseThread(tmp_path)
     _threads.append(thread)
     upstreams = RecordingUpstreams(answer)

@@ -13,18 +13,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from uuid import uuid4
 
-from sqlalchemy import Connection, Delete, bindparam, delete, extract, func, select, update
+from sqlalchemy import Connection, Delete, bindparam, delete, extract, func, insert, select, update
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.storage.database import Database
 from codemode_server.storage.tables import executions, processes
-from codemode_server.storage.upserts import upsert
 
 LEASE_SECONDS = 4.0
 
 _NOW = extract("epoch", func.clock_timestamp())
 _IS_LAPSED = processes.c.seen_at < _NOW - LEASE_SECONDS
+_ADD = insert(processes).values(name=bindparam("of_name"), seen_at=_NOW)
 _RENEW = update(processes).where(processes.c.name == bindparam("of_name")).values(seen_at=_NOW)
 _IS_ALIVE = select(processes.c.name).where(processes.c.name == executions.c.owner, ~_IS_LAPSED).exists()
 _DEAD = (
@@ -84,11 +84,10 @@ class Leases:
         began = time.monotonic()
 
         def renew(connection: Connection) -> None:
-            if not connection.execute(_RENEW, {"of_name": self._name}).rowcount:
-                row = {"name": self._name, "began_at": time.time(), "seen_at": time.time()}
+            of = {"of_name": self._name}
+            if not connection.execute(_RENEW, of).rowcount:
                 connection.execute(_REMOVE_OLD)
-                connection.execute(upsert(connection, processes), row)
-                connection.execute(_RENEW, {"of_name": self._name})
+                connection.execute(_ADD, of)
 
         self._database.transact(renew)
         if self._renewed_at is not None and began - self._renewed_at > LEASE_SECONDS:

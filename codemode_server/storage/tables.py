@@ -82,8 +82,8 @@ executions = Table(
     _text("applies", optional=True),
     # The process that runs it: `storage.ownership`.
     _own("owner", optional=True),
-    # The session whose sources its program may pass on by /workspace: while it runs, and once it was interrupted until
-    # a product has looked at what it has changed. A row that has it is not deleted.
+    # The session whose sources its program may pass on by /workspace. It is set while the program runs, and stays after
+    # an interruption until a process has looked for changed files. A row that has it is not deleted.
     _own("holder", optional=True),
     Column("cancel_asked_at", Double),
     # As `state.payloads` allows; these stay as long as the row, for `state.record_days`.
@@ -275,6 +275,5 @@ processes = Table(
     "processes",
     metadata,
     _text("name", is_key=True),
-    Column("began_at", Double, nullable=False),
     Column("seen_at", Double, nullable=False),
 )

@@ -58,11 +58,7 @@ print(json.dumps(done))
 def test_no_update_is_lost_and_no_step_fails(place: DatabasePlace, seconds: int) -> None:
     address = str(place) if isinstance(place, Path) else place.url
     with closing(Database(place)) as database:
-        database.transact(
-            lambda connection: connection.execute(
-                insert(processes), {"name": "shared", "began_at": 0.0, "seen_at": 0.0}
-            )
-        )
+        database.transact(lambda connection: connection.execute(insert(processes), {"name": "shared", "seen_at": 0.0}))
         command = [sys.executable, "-c", WRITES, address]
         writers = [
             subprocess.Popen([*command, name, str(seconds), str(WRITERS)], cwd=ROOT, stdout=subprocess.PIPE)

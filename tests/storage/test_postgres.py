@@ -35,7 +35,7 @@ def name_of(address: PostgresAddress) -> str:
 
 
 def add(connection: Connection, name: str = "one") -> None:
-    connection.execute(insert(processes), {"name": name, "began_at": 0.0, "seen_at": 0.0})
+    connection.execute(insert(processes), {"name": name, "seen_at": 0.0})
 
 
 def count(connection: Connection) -> int:

@@ -49,6 +49,9 @@ def test_native_code_is_made_once_and_for_its_owner_only(tiny: Path, tmp_path: P
     assert component.native_code(tiny, tmp_path / "cache", said.append) == first
     assert first.stat().st_mtime_ns == stamp
     assert (first.stat().st_mode & 0o777, first.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    (first.parent / "compile.lock").unlink()
+    assert component.native_code(tiny, tmp_path / "cache", said.append) == first
+    assert [it.name for it in first.parent.iterdir() if it.suffix == ".lock"] == [], "nothing is written any more"
     assert len([line for line in said if line.startswith("compiling the sandbox for this machine, once")]) == 1
 
 

@@ -63,6 +63,8 @@ def native_code(component: Path, folder: Path, announce: Announce) -> Path:
     it cannot be compiled or stored."""
     _make_private(folder)
     target = folder / f"{_key(component)}.cwasm"
+    if _is_sound(target):  # also in an image whose files can't be written
+        return target
     with file_lock.held(folder / "compile.lock") as lock:
         if not _is_sound(target):
             announce("compiling the sandbox for this machine, once: takes 10 to 60 seconds")

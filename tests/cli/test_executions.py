@@ -67,6 +67,22 @@ async def test_one_is_shown_with_its_code_and_calls(tmp_path: Path, capsys: pyte
     assert "github.get_issue" in page
 
 
+async def test_a_call_that_waited_for_a_person_is_shown_from_its_beginning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, state = written(tmp_path, "all"), State(tmp_path / "state")
+    await state.execution(NAME, CODE, Call("get_issue", 1, 60_000.0, {"number": 7}), took=70_000.0)
+    state.thread.close()
+
+    async def shown() -> Any:
+        assert await command(path, "show", NAME, "--json") == 0
+        return json.loads(capsys.readouterr().out)["calls"][0]["started_at"]
+
+    before = await shown()
+    change(tmp_path / "state", "UPDATE calls SET started_at = ended_at")  # it is recorded after the wait
+    assert await shown() == before
+
+
 async def test_values_are_shown_only_where_the_configuration_records_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

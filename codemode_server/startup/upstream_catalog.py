@@ -88,7 +88,7 @@ class UpstreamCatalog:
 
     async def take_acceptances(self) -> None:
         """Show the tools that the person has accepted meanwhile, maybe in another process."""
-        if self._visible.notice_acceptances():
+        if await self._visible.notice_acceptances():
             self.listings_changed()
             await self.prepare()
 

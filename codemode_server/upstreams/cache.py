@@ -70,10 +70,10 @@ def _prompt(data: dict[str, Any]) -> PromptDefinition:
 
 
 class ListingCache(Protocol):
-    """Stores listings between runs. Neither method may raise, or hold the event loop for long."""
+    """Stores listings between runs. Neither method may raise."""
 
     def get(self, name: str, fingerprint: str) -> CachedListing | None:
-        """The upstream's listing, if it was stored with the same fingerprint."""
+        """The upstream's listing, if it was stored with the same fingerprint. Blocks, unless it was asked before."""
 
     async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
         """Store `listing` in place of the last one with this fingerprint."""

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import ServerSettings
@@ -21,7 +22,7 @@ from codemode_server.sandbox.contract import Reply
 from codemode_server.support.background_tasks import OwnsTasks
 from codemode_server.support.change_signal import ChangeSignal
 from codemode_server.upstreams.auth.sign_ins import Show, SignIns
-from codemode_server.upstreams.cache import ListingCache
+from codemode_server.upstreams.cache import ListingCache, fingerprint
 from codemode_server.upstreams.connection import Connection
 from codemode_server.upstreams.connection_deps import ConnectionDeps, Timings
 from codemode_server.upstreams.principal_connections import PrincipalConnections, has_own_connections
@@ -203,6 +204,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         """Apply new settings: stop removed servers, start new ones, restart those that are reached in another way now.
         Returns when removed servers have stopped; new connections are made in the background."""
         async with self._reconfiguring:
+            await anyio.to_thread.run_sync(self._read_listings, servers)
             before = self._connections
             kept = {name: before[name] for name in servers if name in before and before[name].adjust(servers[name])}
             stopped = [name for name in before if name not in kept]
@@ -222,6 +224,11 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
                 for name in servers:
                     self._start(name)
         self._changed()
+
+    def _read_listings(self, servers: Mapping[str, ServerSettings]) -> None:
+        """Have the cache remember them, so that connections are made without waiting for it."""
+        for name, settings in servers.items():
+            self._deps.cache.get(name, fingerprint(settings))
 
     async def wait_settled(self, timeout_s: float) -> bool:
         """Wait until every upstream is connected or has failed; False if that took too long."""

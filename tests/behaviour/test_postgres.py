@@ -5,15 +5,20 @@ A real server, and the product as a host sees it.
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 import pytest
+from sqlalchemy import Engine
+from sqlalchemy.event import listen, remove
 
 from codemode_server.cli import run
-from tests.behaviour.product import configuration, in_memory, office
+from tests.attacks.test_flows import flowing
+from tests.behaviour.product import configuration, in_memory, office, opened
 from tests.storage.postgres import Cluster
 
 CREATES = "from servers.github import create_issue\ncreate_issue('acme', 'web', 'Broken')['number']"
@@ -62,3 +67,33 @@ async def test_while_the_server_is_gone_nothing_is_sent_and_afterwards_all_is_as
         assert len(host.reached("create_issue")) == 1
         server.start()
         assert (await host.run(CREATES)).value == 2
+
+
+async def test_the_event_loop_waits_for_no_statement(server: Cluster, tmp_path: Path) -> None:
+    """It would stand as long as the server does: for decisions on flows, listings of edited servers, accepted tools."""
+    path = flowing(tmp_path)
+    state = {"dir": str(tmp_path / "state"), "database": server.database().url}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "state": state}))
+    in_loop: list[str] = []
+    own = threading.get_ident()
+
+    def note(connection: object, cursor: object, text: str, *_: object) -> None:
+        if threading.get_ident() == own:
+            in_loop.append(text)
+
+    async with opened(path) as (app, host):
+        listen(Engine, "before_cursor_execute", note)
+        try:
+            assert (await host.run("from servers import bank, web\nbank.read() + web.read()")).value
+            assert "public_sinks" in (await host.run("from servers.board import post\npost(text='x')")).text
+            assert (await host.call("read_tool", path="/servers/bank/read.py")).text
+            assert (await host.call("search_tools", query="read")).text
+            edited = {
+                name: it.model_copy(update={"args": [*it.args, "-"]})
+                for name, it in app.config.settings.servers.items()
+            }
+            await app.pool.reconfigure(edited)
+            await app.tools.definitions.read_acceptances("bank")
+        finally:
+            remove(Engine, "before_cursor_execute", note)
+    assert in_loop == []

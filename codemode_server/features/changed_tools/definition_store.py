@@ -62,12 +62,12 @@ class DefinitionStore:
         self._texts = texts
 
     def known(self, principal: Principal, server: str | None = None) -> list[KnownDefinition]:
-        """The definitions of this principal, of one server or tool by its raw name if one is given. Blocks briefly."""
+        """The definitions of this principal, of one server or tool by its raw name if one is given. Blocks."""
         with self._database.begin(reads=True) as connection:
             return _known(connection, principal, server)
 
     def text(self, principal: Principal, server: str, tool: str, digest: str) -> str:
-        """The canonical text of a definition; empty if it is not stored (any more). Blocks briefly."""
+        """The canonical text of a definition; empty if it is not stored (any more). Blocks."""
         with self._database.begin(reads=True) as connection:
             stored = connection.execute(_TEXT, _values(principal, server, tool, digest)).scalar()
         return self._texts.opened(server, stored or b"", _place(principal, server, tool, digest))

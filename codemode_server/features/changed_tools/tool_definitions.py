@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
+
 from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.calls.policy.settings import PermissionSettings
 from codemode_server.config.live import LiveConfig, local_principal
@@ -91,10 +93,10 @@ class ToolDefinitions:
         found = self.unaccepted(server, tool)
         return None if found is None or not is_hidden(found, self._config.settings.permissions) else _denial(found)
 
-    def read_acceptances(self, server: str) -> None:
+    async def read_acceptances(self, server: str) -> None:
         """Take over what other processes have accepted of a server."""
         try:
-            stored = by_tool(self._store.known(self.principal, server))
+            stored = by_tool(await anyio.to_thread.run_sync(self._store.known, self.principal, server))
         except JournalUnavailable as error:
             logger.warning("the accepted tools of %s can't be read: %s", server, error)
         else:

@@ -43,13 +43,13 @@ class VisibleListings:
     def within(self, listings: Iterable[UpstreamListing]) -> list[UpstreamListing]:
         return [self._within(listing) for listing in listings]
 
-    def notice_acceptances(self) -> bool:
+    async def notice_acceptances(self) -> bool:
         """True if the hidden tools have changed since the listings were made, also by another process."""
         settings, is_other = self._config.settings, False
         is_edited, self._settings = settings is not self._settings, settings
-        for server, (listing, hidden, _) in self._made.items():
+        for server, (listing, hidden, _) in [*self._made.items()]:
             if hidden:
-                self._definitions.read_acceptances(server)
+                await self._definitions.read_acceptances(server)
             if hidden or is_edited:
                 is_other = is_other or self._hidden_of(listing) != hidden
         return is_other

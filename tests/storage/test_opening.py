@@ -19,6 +19,7 @@ import pytest
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage import sqlite as sqlite_module
 from codemode_server.storage.database import Database
+from codemode_server.storage.ownership import LockedFolders
 from codemode_server.storage.sqlite import ASIDE_NAME, FILE_NAME, unavailable
 from codemode_server.storage.tables import VERSION
 from tests.storage.at_once import ROOT, STARTS, run_at_once
@@ -100,6 +101,18 @@ def test_a_database_that_a_running_product_of_another_version_uses_is_refused_un
         assert not (tmp_path / ASIDE_NAME).exists()
     Database(tmp_path).close()
     assert executions(tmp_path, ASIDE_NAME) == ["x1"]
+
+
+def test_one_that_has_run_no_program_uses_its_database_too(folder: Path) -> None:
+    running = LockedFolders(folder)
+    running.renew()  # as each product does when it opens its stores
+    (folder / "running" / ".DS_Store").touch()
+    execute(f"PRAGMA user_version = {VERSION - 1}")(folder)
+    with pytest.raises(JournalUnavailable, match="is running and uses it"):
+        Database(folder)
+    running.close()
+    Database(folder).close()
+    assert (folder / ASIDE_NAME).exists(), "control: a file in that folder is no product"
 
 
 @pytest.mark.parametrize("what", ["removed", "moved", "replaced"])

@@ -127,7 +127,7 @@ def test_the_services_of_compose_are_valid_and_confined() -> None:
     ]
 
 
-SHOWN = {"LISTEN", "REPLICA_A", "REPLICA_B", "POSTGRES_USER", "POSTGRES_DB"}
+SHOWN = {"LISTEN", "REPLICA_A", "REPLICA_B", "RESOLVE", "POSTGRES_USER", "POSTGRES_DB"}
 
 
 def health(service: str, **replaced: str) -> None:
@@ -179,7 +179,7 @@ async def test_the_services_of_compose_serve_a_host_as_processes(
             settings = settings.replace(f"{name}:7000", it.address)
             await anyio.to_thread.run_sync(partial(health, name, **{"7000": str(it.port)}))
         (folder / "upstream.yaml").write_text(settings)
-        assert SERVICES["haproxy"]["environment"].keys() == {"LISTEN", "REPLICA_A", "REPLICA_B"}
+        assert SERVICES["haproxy"]["environment"].keys() == {"LISTEN", "REPLICA_A", "REPLICA_B", "RESOLVE"}
         assert SERVICES["replica-a"]["command"] == ["serve", "--http", "0.0.0.0:8000"]
         with cluster(folder / "upstream.yaml") as both, streamed(folder) as lines:
             for replica in both.replicas:

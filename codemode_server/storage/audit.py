@@ -295,7 +295,9 @@ def _rows(
     limit: int,
     connection: Connection,
 ) -> list[AuditRow]:
-    own_events = select(events.c.number, events.c.digest, *_EVENT).where(events.c.at >= since, events.c.at < until)
+    own_events = select(events.c.number, events.c.digest, *_EVENT).where(events.c.at >= since)
+    if until < inf:  # with both bounds SQLite sorts all events of the time, where the newest few are asked for
+        own_events = own_events.where(events.c.at < until)
     own = select(*_EXECUTION).where(
         executions.c.ended_at.is_(None) | (executions.c.ended_at >= since), executions.c.started_at < until
     )

@@ -166,7 +166,7 @@ async def test_it_is_verified_while_somebody_writes(record: Record, tmp_path: Pa
     await record.end()
     with closing(Database(tmp_path)) as database, database.begin():
         audit = Audit(record.thread, reader=database)
-        with anyio.fail_after(4):
+        with anyio.fail_after(60):
             assert await audit.verified() == ""
             assert (await audit.extent())[0] == 1
             assert await audit.holds((await audit.extent())[1])

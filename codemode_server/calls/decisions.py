@@ -1,14 +1,11 @@
-"""Decides on calls by the rules and what layers restrict, and counts them for limits."""
+"""Decides on calls by the rules and what layers restrict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codemode_server.calls.policy.limits import CountingLimit, Limits
 from codemode_server.calls.policy.policy import Policy, most_restrictive
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, Deny
@@ -20,13 +17,12 @@ if TYPE_CHECKING:
 class Decisions:
     def __init__(self, config: LiveConfig) -> None:
         self._config = config
-        self._policy = Policy(config)
-        self._limits = Limits(config, self._policy)
+        self.policy = Policy(config)
 
     async def decide(self, call: Call) -> None:
         """The most restrictive of all, on what is shown and on what is sent, under the configuration in force."""
         call.revision = self._config.revision  # first: what is edited meanwhile has the call decided again
-        decide = partial(self._policy.decide, call.calls, call.target)
+        decide = partial(self.policy.decide, call.calls, call.target)
         decisions = [decide(call.arguments)]
         decisions += [it for restrict in call.chain.restrict if (it := await restrict(call)) is not None]
         if call.values is not None:
@@ -48,18 +44,3 @@ class Decisions:
             await self.decide(call)
             return
         call.decision, call.revision = Deny("the edited upstream.yaml does not offer it"), self._config.revision
-
-    def limit(self, call: Call) -> None:
-        """Deny a call that exceeds a limit; another one counts."""
-        self._limits.count(call.calls, self._limited(call), call.counted)
-
-    @contextmanager
-    def reserved(self, call: Call) -> Iterator[None]:
-        """Deny a call that exceeds a limit; another one counts within, while a person is asked about it."""
-        with self._limits.reserved(call.calls, self._limited(call)):
-            yield
-
-    def _limited(self, call: Call) -> list[CountingLimit]:
-        arguments = [call.arguments] if call.values is None else [call.arguments, call.values.arguments]
-        call.decision, limits = self._limits.decision(call.calls, call.target, arguments, call.decision, call.counted)
-        return limits

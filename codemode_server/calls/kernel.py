@@ -8,6 +8,7 @@ is sent is recorded before (`steps.Begin`). What follows a call and must not sto
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,6 +22,7 @@ from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.results import MAX_LINKS, NO_RESULT, ResultSummary, linked_uris, summarise
 from codemode_server.calls.targets import CallTarget
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.call_limits import CallLimit
 from codemode_server.domain.calls import (
     Allow,
     ApprovalDecision,
@@ -116,6 +118,10 @@ class Call:
     """The decision that came of it."""
     counted: set[str] = field(default_factory=set)
     """The limits that have counted it."""
+    limits: Sequence[CallLimit] = ()
+    """The limits of a time that count it when it is recorded."""
+    places: dict[str, Counter[str]] = field(default_factory=dict)
+    """The limits in which it has a place, each with where that is counted; see `policy.limits`."""
     progress: CallProgress = field(default_factory=CallProgress)
     shown: str | None = None
     """The arguments as `state.payloads` allows in records and traces."""

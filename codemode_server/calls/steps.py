@@ -22,6 +22,7 @@ from codemode_server.calls.events import (
 )
 from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.kernel import Call, Layer, Next
+from codemode_server.calls.policy.limits import Limits
 from codemode_server.calls.policy.refusals import require_not_denied
 from codemode_server.calls.resolver import TargetResolver
 from codemode_server.calls.results import linked_uris
@@ -107,43 +108,48 @@ class Approval(Layer):
         self,
         approver: Approver,
         decisions: Decisions,
+        limits: Limits,
         resolver: TargetResolver,
         events: CallEvents,
     ) -> None:
         self._approver = approver
         self._decisions = decisions
+        self._limits = limits
         self._resolver = resolver
         self._events = events
 
     async def around(self, call: Call, proceed: Next) -> Reply:
-        await self._approve(call)
-        outdated = 0
-        while True:
-            try:
-                return await proceed(call)
-            except DecisionOutdated as error:  # the configuration or the tool changed while the call waited
-                if (outdated := outdated + 1) > MAX_OUTDATED:
-                    raise UpstreamUnavailable(f"{error} again and again, so nothing was called") from error
-            call.target = await self._resolver.newest(call.target)
-            await self._decisions.decide_again(call)
-            require_not_denied(call.target, call.decision)
-            await check_arguments(call)
+        try:
             await self._approve(call)
+            outdated = 0
+            while True:
+                try:
+                    return await proceed(call)
+                except DecisionOutdated as error:  # the configuration or the tool changed while the call waited
+                    if (outdated := outdated + 1) > MAX_OUTDATED:
+                        raise UpstreamUnavailable(f"{error} again and again, so nothing was called") from error
+                call.target = await self._resolver.newest(call.target)
+                await self._decisions.decide_again(call)
+                require_not_denied(call.target, call.decision)
+                await check_arguments(call)
+                await self._approve(call)
+        finally:
+            self._limits.leave(call)
 
     async def _approve(self, call: Call) -> None:
-        """Ask the person until no question is left, and count the call for each limit, once."""
+        """Ask the person until no question is left, and count the call for each limit of its execution, once."""
         while isinstance(ask := call.decision, Ask):
             if call.approval is not None and ask == call.approved:
                 call.decision = call.approval
                 break
-            with self._decisions.reserved(call):
-                require_not_denied(call.target, call.decision)  # nobody is asked about a call that a limit refuses
-                answer = await self._answer(call, ask)
+            await self._limits.take_place(call)
+            require_not_denied(call.target, call.decision)  # nobody is asked about a call that a limit refuses
+            answer = await self._answer(call, ask)
             require_not_denied(call.target, answer)
             call.approved, call.approval = ask, answer
             # What was approved may be forbidden by now, or the session has read more while the person was asked.
             await self._decisions.decide_again(call)
-        self._decisions.limit(call)
+        self._limits.count(call)
         require_not_denied(call.target, call.decision)
 
     async def _answer(self, call: Call, ask: Ask) -> ApprovalDecision:
@@ -194,33 +200,51 @@ class WriteTurn(Layer):
 class Begin(Layer):
     """Records a call before it is sent, so one that can't be recorded is not sent. One that only reads is sent while it
     is being recorded, and its answer waits for that: if a kill comes first, nothing has had it. Recorded once, unless
-    what only read is decided again as what writes."""
+    what only read is decided again as what writes. Limits of a time count it with its record, for which also one that
+    only reads waits then."""
 
-    def __init__(self, journal: Journal, events: CallEvents, config: LiveConfig, texts: ServerTexts) -> None:
+    def __init__(
+        self, journal: Journal, limits: Limits, events: CallEvents, config: LiveConfig, texts: ServerTexts
+    ) -> None:
         self._journal = journal
+        self._limits = limits
         self._events = events
         self._config = config
         self._texts = texts
 
     async def around(self, call: Call, proceed: Next) -> Reply:
-        is_read_only = call.target.effect is Effect.READS
-        if call.recorded_as is None:
+        is_read_only, is_first = call.target.effect is Effect.READS, call.recorded_as is None
+        limits = self._limits.uncounted(call)
+        if is_first:
             call.progress = self._progress(call)
-            self._events.publish(CallSending(call.calls, call.record, call.target, call.progress))
             call.recorded_as = call.decision  # also if the program ends meanwhile: the journal does what it was asked
-        elif is_read_only or not call.is_recorded_as_read:
+        elif not limits and (is_read_only or not call.is_recorded_as_read):
             return await proceed(call)
+        if is_first and not limits:
+            self._publish(call)
         call.is_recorded_as_read = is_read_only
         recorded = await self._journal.submit_call(
-            call.record, call.decision, is_read_only=is_read_only, recorded_arguments=call.shown
+            call.record, call.decision, is_read_only=is_read_only, recorded_arguments=call.shown, limits=limits
         )
-        if is_read_only:
+        if limits:
+            self._limits.leave(call)  # who asks for a place from now on is told of the count
+            call.decision = await recorded or call.decision
+            require_not_denied(call.target, call.decision)
+            call.counted |= {it.name for it in limits}
+            if is_first:
+                self._publish(call)
+                await self._journal.flush()  # also what subscribers record precedes the call
+        elif is_read_only:
             try:
                 return await proceed(call)
             finally:
                 await recorded
-        await recorded
+        else:
+            await recorded
         return await proceed(call)
+
+    def _publish(self, call: Call) -> None:
+        self._events.publish(CallSending(call.calls, call.record, call.target, call.progress))
 
     def _progress(self, call: Call) -> CallProgress:
         def retried(reason: RetryReason) -> None:

@@ -20,6 +20,7 @@ from codemode_server.calls.events import (
 )
 from codemode_server.calls.gateway import Gateway
 from codemode_server.calls.kernel import Kernel, Layer
+from codemode_server.calls.policy.limits import Limits
 from codemode_server.calls.resolver import CatalogSource, TargetResolver
 from codemode_server.calls.steps import Approval, Approver, Begin, Check, NoApprover, Send, WriteTurn
 from codemode_server.config.live import LiveConfig
@@ -57,6 +58,7 @@ def gateway(
     features: CallFeatures,
 ) -> Gateway:
     resolver, decisions, privacy = TargetResolver(source), Decisions(config), features.privacy
+    limits = Limits(config, decisions.policy, journal)
     layers: list[Layer] = [
         *(it(config) for it in provided("call_layer")),  # of features that need no other place
         *features.outermost,
@@ -66,12 +68,14 @@ def gateway(
         *_layers("guarded_values_layer", features.guardrails),  # after the values are known
         Check(config),  # nobody is asked about a call that is refused or can't be sent
         *_layers("departures_layer", decisions),  # may be one more question
-        Approval(approver, decisions, resolver, events),  # decides again whenever what was decided on has changed
+        Approval(
+            approver, decisions, limits, resolver, events
+        ),  # decides again whenever what was decided on has changed
         *_layers("replay_layer", decisions),  # also what a person says has arrived
         *_layers("dry_run_layer"),  # nothing of what is inside is done
         *_layers("sign_in_layer", features.sign_ins, events),  # asks a person, so no turn is held
         WriteTurn(upstreams),  # one that waits was not sent, so nothing is recorded of it
-        Begin(journal, events, config, privacy or ServerTexts()),  # a call that can't be recorded is not sent
+        Begin(journal, limits, events, config, privacy or ServerTexts()),  # a call that can't be recorded is not sent
     ]
     kernel = Kernel(layers, Send(upstreams), decisions=decisions, journal=journal, events=events, config=config)
     return Gateway(resolver, kernel, events, features.sign_ins)

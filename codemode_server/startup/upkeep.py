@@ -33,10 +33,11 @@ from sqlalchemy import (
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage.cache import delete_old_rows
+from codemode_server.storage.call_counts import no_longer_needed
 from codemode_server.storage.database import AnyRow, Database, DatabasePlace
 from codemode_server.storage.interrupted import settle_interrupted
 from codemode_server.storage.ownership import Ownership
-from codemode_server.storage.tables import approvals, calls, events, executions
+from codemode_server.storage.tables import approvals, calls, counted_calls, events, executions
 from codemode_server.support.private_files import NotPrivate
 
 logger = logging.getLogger(__name__)
@@ -134,6 +135,7 @@ class Upkeep:
             yield partial(self._in_batches, partial(database.transact, partial(deletion, before)))
         old_cached = partial(delete_old_rows, now=now, most=_BATCH_ROWS)
         yield partial(self._in_batches, partial(database.transact, old_cached))
+        yield partial(self._change, database, counted_calls, partial(_delete, counted_calls), no_longer_needed(now))
         yield partial(self._in_batches, database.free_space)
 
     def _in_batches(self, delete: Callable[[], int]) -> None:

@@ -76,6 +76,11 @@ class DatabaseThread:
             raise JournalUnavailable(_ENDING)
         return future
 
+    async def flush(self) -> None:
+        """Return once the steps that were posted are done."""
+        if self._posted:
+            await self.run(lambda connection: None)
+
     async def rows(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Sequence[AnyRow]:
         return await self.run(lambda connection: connection.execute(statement, values).all())
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -21,18 +21,14 @@ import anyio
 from sqlalchemy import Connection
 
 from codemode_server.calls.audit import AuditEvent, AuditEventKind
-from codemode_server.domain.calls import (
-    Allow,
-    CallOutcome,
-    CallStatus,
-    Decision,
-    ToolCall,
-)
+from codemode_server.domain.call_limits import CallLimit
+from codemode_server.domain.calls import Allow, CallOutcome, CallStatus, Decision, Deny, ToolCall
 from codemode_server.domain.errors import JournalUnavailable, MetaToolError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, Repeat
 from codemode_server.domain.flows import holder_in
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.storage import call_counts
 from codemode_server.storage import journal_statements as statements
 from codemode_server.storage.audit import Audit, size_of
 from codemode_server.storage.database_thread import DatabaseThread, Step
@@ -100,30 +96,12 @@ class Journal:
         self._recorded[execution_id] = size_of(recorded_code, recorded_description)
 
         def begin(connection: Connection) -> ExecutionId | None:
-            principal = record.principal.principal_id
             if record.applies is not None:
-                of = {"of_principal": principal, "of_execution": record.applies}
+                of = {"of_principal": record.principal.principal_id, "of_execution": record.applies}
                 if (other := connection.execute(statements.APPLIED_BY, of).scalar()) is not None:
                     return ExecutionId(other)
-            row = {
-                "execution_id": execution_id,
-                "principal": principal,
-                "session_id": record.session.session_id,
-                "is_ephemeral": record.session.is_ephemeral,
-                "level": record.level,
-                "status": record.status,
-                "started_at": record.started_at,
-                "is_dry_run": record.is_dry_run,
-                "applies": record.applies,
-                "owner": owner,
-                "holder": holder_in(record.session) if record.level else None,
-                "recorded_code": recorded_code,
-                "recorded_description": recorded_description,
-                "code": self._values.encrypted(record.code, f"{execution_id}/code"),
-                "description": self._values.encrypted(record.description, f"{execution_id}/description"),
-                "seed": self._values.encrypted(repeat and [repeat.seed.hex()], f"{execution_id}/seed"),
-            }
-            connection.execute(statements.BEGIN_EXECUTION, row)
+            row = {"owner": owner, "recorded_code": recorded_code, "recorded_description": recorded_description}
+            connection.execute(statements.BEGIN_EXECUTION, row | self._values.of_execution(record, repeat))
             return None
 
         self._write_late_ends()
@@ -235,9 +213,16 @@ class Journal:
         await (await self.submit_call(call, decision, is_read_only=is_read_only, recorded_arguments=recorded_arguments))
 
     async def submit_call(
-        self, call: ToolCall, decision: Decision, *, is_read_only: bool, recorded_arguments: str | None = None
-    ) -> Awaitable[None]:
-        """As `begin_call`, for a caller that does something else until the call is recorded."""
+        self,
+        call: ToolCall,
+        decision: Decision,
+        *,
+        is_read_only: bool,
+        recorded_arguments: str | None = None,
+        limits: Sequence[CallLimit] = (),
+    ) -> Awaitable[Deny | None]:
+        """As `begin_call`, for a caller that does something else until the call is recorded. `limits` count it; if one
+        is reached, it is recorded with the decision that denies it, which is returned."""
         if self._ownership is not None:
             self._ownership.require()
         started_at = self._clock()
@@ -255,16 +240,26 @@ class Journal:
         }
         self._note_recorded(call.execution_id, recorded_arguments)
 
-        def begin(connection: Connection) -> None:
+        def begin(connection: Connection) -> Deny | None:
             self._raise_unwritten(call.execution_id)
             if self._ownership is not None:
                 self._ownership.confirm(connection, call.execution_id)
-            values = {"arguments": arguments(), **self._values.decision(decision, place)}
+            denied = call_counts.count(connection, limits, started_at)
+            values = {"arguments": arguments(), **self._values.decision(denied or decision, place)}
             # A transaction that changes nothing would not be written to disk, so one that is begun again has its time.
             connection.execute(upsert(connection, calls, "started_at"), row | values)
+            return denied
 
         # A call that only reads can be repeated after a power cut, so its record need not survive that.
         return self._thread.submit(begin, is_durable=not is_read_only and isinstance(decision, Allow))
+
+    async def limit_reached(self, limits: Sequence[CallLimit]) -> Deny | None:
+        """The decision on a call that these would count; None if they would let it through now."""
+        return await self._thread.run(partial(call_counts.reached, limits=limits, now=self._clock()))
+
+    async def flush(self) -> None:
+        """Return once all that was posted to the journal's thread is written."""
+        await self._thread.flush()
 
     async def end_call(
         self,

@@ -21,7 +21,8 @@ from codemode_server.domain.calls import (
     arguments_digest,
 )
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
+from codemode_server.domain.flows import holder_in
 from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.storage.database import AnyRow
@@ -80,6 +81,25 @@ class JournalValues:
         if data == _OMITTED:
             raise ValueUnreadable("it was more than the journal holds of one execution; state.journal_mb is the bound")
         return json.loads(self._cipher.decrypt(data, place))
+
+    def of_execution(self, record: ExecutionRecord, repeat: Repeat | None) -> dict[str, Any]:
+        """The columns of an execution that begins."""
+        name = record.execution_id
+        return {
+            "execution_id": name,
+            "principal": record.principal.principal_id,
+            "session_id": record.session.session_id,
+            "is_ephemeral": record.session.is_ephemeral,
+            "level": record.level,
+            "status": record.status,
+            "started_at": record.started_at,
+            "is_dry_run": record.is_dry_run,
+            "applies": record.applies,
+            "holder": holder_in(record.session) if record.level else None,
+            "code": self.encrypted(record.code, f"{name}/code"),
+            "description": self.encrypted(record.description, f"{name}/description"),
+            "seed": self.encrypted(repeat and [repeat.seed.hex()], f"{name}/seed"),
+        }
 
     def execution(self, row: AnyRow) -> ExecutionRecord:
         name = ExecutionId(row.execution_id)

@@ -23,7 +23,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-VERSION = 29
+VERSION = 30
 """Increase it with each change of the tables. SQLite stores it as `user_version`."""
 
 ALL_ROWS = 2**31 - 1
@@ -133,6 +133,15 @@ calls = Table(
     Column("detail", LargeBinary),
     Column("result", LargeBinary),
     Column("error", LargeBinary),
+)
+
+counted_calls = Table(
+    "counted_calls",
+    metadata,
+    # A digest of the principal and the limit.
+    Column("limit_key", Text, primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("counts_until", Double, nullable=False),
 )
 
 events = Table(

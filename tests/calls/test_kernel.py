@@ -19,6 +19,7 @@ from codemode_server.calls.gateway import Gateway
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import Settings
+from codemode_server.domain.call_limits import CallLimit
 from codemode_server.domain.calls import (
     Allow,
     CallKey,
@@ -30,9 +31,7 @@ from codemode_server.domain.calls import (
     arguments_digest,
 )
 from codemode_server.domain.errors import (
-    CallRefused,
     DecisionOutdated,
-    InvalidArguments,
     JournalUnavailable,
     SignInRequired,
     ToolFailed,
@@ -65,8 +64,14 @@ class RecordingJournal(NoJournal):
         self._steps = steps
 
     async def submit_call(
-        self, call: ToolCall, decision: Decision, *, is_read_only: bool, recorded_arguments: str | None = None
-    ) -> Awaitable[None]:
+        self,
+        call: ToolCall,
+        decision: Decision,
+        *,
+        is_read_only: bool,
+        recorded_arguments: str | None = None,
+        limits: Sequence[CallLimit] = (),
+    ) -> Awaitable[Deny | None]:
         self._steps.record("begin")
         self._steps.durable.append(not is_read_only)
         return self._commit()
@@ -75,6 +80,9 @@ class RecordingJournal(NoJournal):
         await checkpoint()
         if self._steps.failing_step == "commit":
             raise JournalUnavailable("the disk is gone")
+
+    async def flush(self) -> None:
+        self._steps.record("flush")
 
     async def begin_call(
         self, call: ToolCall, decision: Decision, *, is_read_only: bool, recorded_arguments: str | None = None
@@ -152,6 +160,15 @@ class TestTheOrder:
         await checkpoint()
         assert steps.steps == ["CallBegan", "CallSending", "begin", "send", "end succeeded", "CallEnded"]
 
+    @pytest.mark.parametrize("tool", ["create_issue", "list_issues"])
+    async def test_a_call_that_a_limit_counts_is_sent_once_all_that_precedes_it_is_recorded(self, tool: str) -> None:
+        """Nobody hears of one that the limit denies, so what they record of the others follows the count."""
+        steps, calls = Steps(), execution()
+        one = gateway(steps, [steps.on_event], rules=[{"allow": "github", "limit": "9/minute"}])
+        await one.call(calls, "github", tool, {"title": "Bug"})
+        await checkpoint()
+        assert steps.steps == ["CallBegan", "begin", "CallSending", "flush", "send", "end succeeded", "CallEnded"]
+
 
 async def test_a_call_that_is_decided_again_is_recorded_with_its_last_decision() -> None:
     """Pages and `executions show` name the rule that let it through."""
@@ -215,89 +232,6 @@ async def test_a_read_that_becomes_a_write_before_it_is_sent_is_recorded_as_one(
     )
     assert steps.steps == ["begin", "begin", "send", "end succeeded"]
     assert steps.durable == [False, True]
-
-
-class TestALimitOfARule:
-    """Calls that are not let through leave it to those that are."""
-
-    async def test_does_not_count_calls_with_wrong_arguments(self) -> None:
-        steps, calls = Steps(), execution()
-        one = gateway(steps, rules=[{"allow": "github/create-issue", "limit": "1/minute"}])
-        for arguments in ({}, {"title": 1}):
-            with pytest.raises(InvalidArguments):
-                await one.call(calls, "github", "create_issue", arguments)
-        assert (await one.call(calls, "github", "create_issue", {"title": "Bug"})).value == {"number": 7}
-        with pytest.raises(CallRefused, match="its limit of 1/minute is reached"):
-            await one.call(calls, "github", "create_issue", {"title": "Bug"})
-        assert steps.steps.count("send") == 1
-
-    async def test_does_not_count_what_a_person_refuses(self) -> None:
-        steps, calls = Steps(), execution()
-        one = gateway(steps, rules=[{"ask": "github/create-issue", "limit": "1/minute"}])
-        for _ in range(2):
-            with pytest.raises(CallRefused, match="nobody answers"):
-                await one.call(calls, "github", "create_issue", {"title": "Bug"})
-
-    async def test_that_is_reached_is_known_before_a_person_is_asked(self) -> None:
-        steps, calls = Steps(), execution()
-        rules = {"rules": [{"ask": "github/create-issue"}]}
-        config = LiveConfig(Settings.model_validate({"permissions": rules, "limits": {"calls_per_minute": 1}}))
-        one = gateway_of(lambda: CATALOG, steps.upstreams, steps.journal, config, subscribers=[steps.on_event])
-        await one.call(calls, "github", "list_issues", {})
-        with pytest.raises(CallRefused, match="calls_per_minute is 1"):
-            await one.call(calls, "github", "create_issue", {"title": "Bug"})
-        assert calls.approvals.waiting == {}, "which notes each question"
-
-    @pytest.mark.parametrize("limit", ["1/minute", "1/execution"])
-    async def test_counts_the_calls_that_a_person_is_asked_about(self, limit: str) -> None:
-        """They were asked up to twelve times, and eleven calls that they had approved were denied after that."""
-        asked, answers = list[int](), anyio.Event()
-
-        class Slow:
-            async def approve(self, calls: Any, call: ToolCall, target: Any, ask: Any, on_question: Any) -> Any:
-                asked.append(call.seq)
-                await answers.wait()
-                return Deny("the user refused it") if len(asked) == 1 else Allow("the user approved it")
-
-        steps, calls, refused = Steps(), execution(), list[str]()
-        rules = {"rules": [{"ask": "github/create-issue", "limit": limit}]}
-        config = LiveConfig(Settings.model_validate({"permissions": rules}))
-        one = gateway_of(lambda: CATALOG, steps.upstreams, steps.journal, config, approver=Slow())
-
-        async def call(number: int) -> None:
-            try:
-                await one.call(calls, "github", "create_issue", {"title": f"{number}"})
-            except CallRefused as error:
-                refused.append(str(error))
-
-        async with anyio.create_task_group() as tasks:
-            for number in range(12):
-                tasks.start_soon(call, number)
-            await anyio.wait_all_tasks_blocked()
-            assert (asked, len(refused), steps.steps.count("send")) == ([1], 11, 0)
-            answers.set()
-        # A refusal leaves the limit to others.
-        await call(12)
-        await call(13)
-        assert (asked, len(refused), steps.steps.count("send")) == ([1, 13], 13, 1), (
-            "a refusal leaves the limit to others"
-        )
-
-    async def test_holds_for_calls_at_the_same_time(self) -> None:
-        steps, calls = Steps(), execution()
-        one = gateway(steps, rules=[{"allow": "github/create-issue", "limit": "2/execution"}])
-        refused = list[str]()
-
-        async def call(number: int) -> None:
-            try:
-                await one.call(calls, "github", "create_issue", {"title": f"{number}"})
-            except CallRefused as error:
-                refused.append(str(error))
-
-        async with anyio.create_task_group() as tasks:
-            for number in range(5):
-                tasks.start_soon(call, number)
-        assert (len(refused), steps.steps.count("send")) == (3, 2)
 
 
 class TestAnAnswerThatWaitsForAnEarlierOne:

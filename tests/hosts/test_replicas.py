@@ -182,6 +182,30 @@ async def in_turn(both: Cluster, **callbacks: Any) -> AsyncIterator[Host]:
         yield Host(client, both.folder)
 
 
+async def test_replicas_share_a_limit(tmp_path: Path) -> None:
+    code = """
+import asyncio
+from servers.github import create_issue
+await asyncio.gather(*(create_issue(owner='o', repo='r', title=str(n)) for n in range(8)), return_exceptions=True)
+"""
+    limited = {"rules": [{"allow": "github/create_issue", "limit": "5/hour"}]}
+    with cluster(configured(tmp_path, permissions=limited), is_forked=True) as both, anyio.fail_after(120):
+
+        async def run(replica: Served) -> None:
+            async with http_host(replica, tmp_path, "auto") as host:
+                assert (await host.run(code)).content["status"] == "succeeded"
+
+        async with anyio.create_task_group() as tasks:
+            for replica in both.replicas:
+                tasks.start_soon(run, replica)
+        async with in_turn(both) as host:
+            for _ in range(2):
+                answer = await host.run("from servers.github import create_issue\ncreate_issue('o', 'r', 'more')")
+                assert "its limit of 5/hour is reached; the next call is possible in" in answer.text
+    assert len(reached(tmp_path)) == 5
+    assert len({name for (name,) in rows(tmp_path / "state", "SELECT owner FROM executions")}) == 2, "control"
+
+
 async def test_a_question_is_answered_at_the_other_replica_than_the_one_that_asked(tmp_path: Path) -> None:
     person = Person(content={"city": "Oslo"})
     answer = {"action": "accept", "content": {"city": "Oslo"}}

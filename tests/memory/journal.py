@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from anyio.lowlevel import checkpoint
 
-from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
+from codemode_server.domain.call_limits import CallLimit
+from codemode_server.domain.calls import CallOutcome, Decision, Deny, ToolCall
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.storage.journal import Journal
 
@@ -18,10 +19,19 @@ class NoJournal(Journal):
         """Opens nothing."""
 
     async def submit_call(
-        self, call: ToolCall, decision: Decision, *, is_read_only: bool, recorded_arguments: str | None = None
-    ) -> Awaitable[None]:
+        self,
+        call: ToolCall,
+        decision: Decision,
+        *,
+        is_read_only: bool,
+        recorded_arguments: str | None = None,
+        limits: Sequence[CallLimit] = (),
+    ) -> Awaitable[Deny | None]:
         """Store nothing."""
         return checkpoint()
+
+    async def flush(self) -> None:
+        """Nothing was posted."""
 
     async def end_call(
         self,

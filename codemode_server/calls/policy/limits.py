@@ -1,129 +1,105 @@
 """Limits of permission rules and of the whole product: how many calls go through in a time or an execution.
 
-A call counts once, when it is let through: after the check of its arguments and the answer of a person. While a person
-is asked about it, it counts for that time. A call that an earlier run made, or that is not sent, has to do with the
-limits of its execution alone.
+A call counts once, when it is let through: for the limits of its execution after the check of its arguments and the
+answer of a person, for those of a time in the transaction that records it. While a person is asked about it, and until
+it counts, it has a place in each. A call that an earlier run made, or that is not sent, has to do with the limits of
+its execution alone.
 """
 
 from __future__ import annotations
 
 import math
-import time
-from bisect import insort
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections import Counter, defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.policy.policy import Policy
-from codemode_server.calls.policy.settings import RuleLimit
-from codemode_server.calls.targets import CallTarget
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import Allow, Ask, Decision, Deny, Recorded
+from codemode_server.domain.call_limits import CallLimit
+from codemode_server.domain.calls import Allow, Ask, Deny, Recorded
 from codemode_server.domain.ids import PrincipalId
 
-_MAX_WINDOWS = 10_000
-"""Counters of principals and rules; beyond it those are dropped whose time has passed."""
+if TYPE_CHECKING:
+    from codemode_server.calls.kernel import Call
+    from codemode_server.storage.journal import Journal
+
 _QUOTA = "limits.calls_per_minute"
-CountingLimit = tuple[str, RuleLimit]
-"""A limit and its name, which stays after an edit of other rules or of its number."""
 
 
 class Limits:
-    """Used on the event loop only, so that calls at the same time can't exceed a limit. Lost with the product."""
+    """Used on the event loop only, so that calls at the same time can't exceed a limit of their execution. What limits
+    of a time have let through is in the database, for all products that use it; the places in them are known to this
+    product alone, so another one may ask a person about a call for which there is none left in the end."""
 
-    def __init__(self, config: LiveConfig, policy: Policy, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, config: LiveConfig, policy: Policy, journal: Journal) -> None:
         self._config = config
         self._policy = policy
-        self._now = now
-        self._windows: dict[tuple[PrincipalId, str], deque[float]] = {}
-        """Principal and limit → when each call stops counting, in order; infinite while a person is asked about it."""
+        self._journal = journal
+        self._places: defaultdict[PrincipalId, Counter[str]] = defaultdict(Counter)
+        """Principal → limit of a time → calls that have a place."""
 
-    def decision(
-        self,
-        calls: ExecutionCalls,
-        target: CallTarget,
-        arguments: Sequence[dict[str, Any]],
-        decided: Decision,
-        counted: set[str],
-    ) -> tuple[Decision, list[CountingLimit]]:
-        """The decision on a call, where `decided` is that of rules and layers, and the limits that count it if it goes
-        through. `arguments`: as the program gave them, and as they are sent if that differs. `counted`: the limits that
-        have counted the call, which it may pass again after an edit."""
-        per_minute = self._config.settings.limits.calls_per_minute
-        if isinstance(decided, Deny) or not (per_minute or self._policy.has_limits):
-            return decided, []
-        is_sent = isinstance(decided, Allow | Ask)
-        limits: list[CountingLimit] = []
-        matching = [it for one in arguments if (it := self._policy.rule(calls, target, one)) is not None]
-        rules = {it.settings.counted_as: it for it in matching}
-        for name, rule in rules.items():
-            if (limit := rule.limit) is None or name in counted or not (is_sent or limit.seconds is None):
-                continue
-            limits.append((name, limit))
-            wait = None if isinstance(decided, Recorded) else self._seconds_until_free(calls, name, limit)
-            if wait is not None:
-                reason = f"{rule.source}: its limit of {rule.settings.limit} is reached"
-                return Deny(f"{reason}; {_next_in(wait, limit)}", advice=""), []
-        if is_sent and per_minute and _QUOTA not in counted:
-            limits.append((_QUOTA, RuleLimit(per_minute, 60.0)))
-            if (wait := self._seconds_until_free(calls, *limits[-1])) is not None:
-                return Deny(f"{_QUOTA} is {per_minute:,}; {_next_in(wait, limits[-1][1])}", advice=""), []
-        return decided, limits
+    async def take_place(self, call: Call) -> None:
+        """Deny a call that exceeds a limit; another one gets a place in each, until it counts or `leave` is called."""
+        limits = self._limits(call)
+        denied = self._denied(call, limits)
+        if denied is None:
+            for it in limits:
+                if it.name not in call.places:
+                    call.places[it.name] = self._taken(call, it)
+                    call.places[it.name][it.name] += 1
+            if of_time := [self._left(call, it) for it in limits if it.seconds is not None]:
+                denied = await self._journal.limit_reached(of_time)
+        if denied is not None:
+            call.decision = denied
 
-    def count(self, calls: ExecutionCalls, limits: Sequence[CountingLimit], counted: set[str]) -> None:
-        """A call goes through; those that count it are added to `counted`."""
-        for name, limit in limits:
-            self._count(calls, name, limit, self._now() + (limit.seconds or 0.0))
-            counted.add(name)
+    def leave(self, call: Call) -> None:
+        """Give the places of a call to others."""
+        for name, taken in call.places.items():
+            taken[name] -= 1
+        call.places.clear()
 
-    @contextmanager
-    def reserved(self, calls: ExecutionCalls, limits: Sequence[CountingLimit]) -> Iterator[None]:
-        """A person is asked about a call within, which counts for that time."""
-        for name, limit in limits:
-            self._count(calls, name, limit, math.inf)
-        try:
-            yield
-        finally:
-            for name, limit in limits:
-                if limit.seconds is None:
-                    calls.counted[name] -= 1
-                else:
-                    self._window(calls, name).remove(math.inf)
-
-    def _seconds_until_free(self, calls: ExecutionCalls, rule: str, limit: RuleLimit) -> float | None:
-        """None if the limit lets one more call through; infinite if it never does in this execution."""
-        if limit.seconds is None:
-            return None if calls.counted[rule] < limit.calls else float("inf")
-        window = self._window(calls, rule)
-        return None if len(window) < limit.calls else window[-limit.calls] - self._now()
-
-    def _count(self, calls: ExecutionCalls, rule: str, limit: RuleLimit, until: float) -> None:
-        if limit.seconds is None:
-            calls.counted[rule] += 1
+    def count(self, call: Call) -> None:
+        """Deny a call that exceeds a limit of its execution; another one counts, and is to be recorded with
+        `uncounted`."""
+        limits = self._limits(call)
+        call.limits = [it for it in limits if it.seconds is not None]
+        of_execution = [it for it in limits if it.seconds is None]
+        if not isinstance(call.decision, Recorded) and (denied := self._denied(call, of_execution)) is not None:
+            call.decision = denied
             return
-        window = self._window(calls, rule)
-        insort(window, until)
-        self._windows[calls.caller.principal.principal_id, rule] = window
-        if len(self._windows) > _MAX_WINDOWS:
-            self._drop_passed()
+        for it in of_execution:
+            if call.places.pop(it.name, None) is None:
+                call.calls.counted[it.name] += 1
+            call.counted.add(it.name)
 
-    def _window(self, calls: ExecutionCalls, rule: str) -> deque[float]:
-        window = self._windows.get((calls.caller.principal.principal_id, rule), deque())
-        now = self._now()
-        while window and window[0] <= now:
-            window.popleft()
-        return window
+    def uncounted(self, call: Call) -> list[CallLimit]:
+        """The limits of a time that have not counted a call which is to be sent, with the calls that others leave."""
+        return [self._left(call, it) for it in call.limits if it.name not in call.counted]
 
-    def _drop_passed(self) -> None:
-        now = self._now()
-        self._windows = {key: window for key, window in self._windows.items() if window and window[-1] > now}
+    def _limits(self, call: Call) -> list[CallLimit]:
+        """Those that count a call if it goes through and have not counted it, which it may pass again after an edit."""
+        per_minute = self._config.settings.limits.calls_per_minute
+        if isinstance(call.decision, Deny) or not (per_minute or self._policy.has_limits):
+            return []
+        principal, is_sent = call.calls.caller.principal.principal_id, isinstance(call.decision, Allow | Ask)
+        arguments = [call.arguments] if call.values is None else [call.arguments, call.values.arguments]
+        matching = [it for one in arguments if (it := self._policy.rule(call.calls, call.target, one)) is not None]
+        limits: dict[str, CallLimit] = {}
+        for rule in matching:
+            if rule.limit is not None:
+                name, reason = rule.settings.counted_as, f"{rule.source}: its limit of {rule.settings.limit} is reached"
+                limits[name] = CallLimit(principal, name, rule.limit.calls, rule.limit.seconds, reason)
+        if per_minute:
+            limits[_QUOTA] = CallLimit(principal, _QUOTA, per_minute, 60.0, f"{_QUOTA} is {per_minute:,}")
+        return [it for it in limits.values() if it.name not in call.counted and (is_sent or it.seconds is None)]
 
+    def _denied(self, call: Call, limits: list[CallLimit]) -> Deny | None:
+        """The decision on a call for which one of them has no place; None if all have, as far as is known here."""
+        return next((it.denied(math.inf) for it in limits if self._left(call, it).calls < 1), None)
 
-def _next_in(wait: float, limit: RuleLimit) -> str:
-    if not math.isinf(wait):
-        return f"the next call is possible in {math.ceil(wait)} s"
-    if limit.seconds is None:
-        return "the next call is possible in another program"
-    return "the user is being asked about the calls that it lets through"
+    def _left(self, call: Call, limit: CallLimit) -> CallLimit:
+        """A limit with the calls that are left by other calls: those of its execution, or those that have a place."""
+        return replace(limit, calls=limit.calls - self._taken(call, limit)[limit.name] + (limit.name in call.places))
+
+    def _taken(self, call: Call, limit: CallLimit) -> Counter[str]:
+        return call.calls.counted if limit.seconds is None else self._places[limit.principal]

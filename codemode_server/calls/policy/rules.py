@@ -1,6 +1,6 @@
 """Decides from `permissions` of the configuration: the first rule that matches, otherwise the preset or the default.
 
-Pure: what a rule with a limit has let through is counted by `policy.Rates`.
+Pure: what a rule with a limit has let through is counted by `policy.limits`.
 """
 
 from __future__ import annotations

@@ -38,6 +38,16 @@ else:
     {READ.replace(chr(10), chr(10) + "    ")}
     raise ValueError('broke')
 """
+FAILING = """
+from codemode import ToolError
+from servers import PRIVATE as private, UNTRUSTED as untrusted
+data = []
+for one in (private, untrusted):
+    try:
+        one.fail()
+    except ToolError as error:
+        data.append(str(error))
+"""
 GO = "open('/workspace/go', 'w').close()\n1"
 LABELLED = {"bank.read", "web.read"}
 
@@ -114,3 +124,15 @@ async def test_a_program_whose_sources_are_not_known_any_more_goes_to_no_other_s
     with pytest.raises(MetaToolError, match="not known any more"):
         await _again(it, first, way)
     await ended(await _again(it, first, way, it.context()))  # its own session has it anyway
+
+
+@pytest.mark.parametrize("read", [READ, FAILING])
+async def test_a_program_that_runs_again_has_read_what_the_journal_answers_whatever_was_forgotten(
+    it: Person, read: str
+) -> None:
+    """An error of a tool is data, too."""
+    first = await ended(it.start(it.code(read + "raise ValueError('broke')", is_tainted=True)))
+    await it.app.stores.sources.forget([(it.principal.principal_id, it.context().session.session_id)])
+    assert await carried(it, "one") == set(), "control"
+    await ended(await _again(it, first, "resumed", it.context()))
+    assert len(await carried(it, "one")) == len(LABELLED)

@@ -23,7 +23,8 @@ class DataFlow(Layer):
 
 
 class ReplayedSources(Layer):
-    """What an earlier run has read counts once this one gets its recorded answer, also if a person has forgotten it."""
+    """What an earlier run has read counts once this one gets its recorded answer, which may be an error; also if a
+    person has forgotten it."""
 
     def __init__(self, sources: ReadSources) -> None:
         self._sources = sources
@@ -32,7 +33,8 @@ class ReplayedSources(Layer):
         return calls.resumed is not None
 
     async def around(self, call: Call, proceed: Next) -> Reply:
-        reply = await proceed(call)
-        if isinstance(call.decision, Recorded):
-            await self._sources.take_over(call.calls.caller, [self._sources.source(call.target)])
-        return reply
+        try:
+            return await proceed(call)
+        finally:
+            if isinstance(call.decision, Recorded):
+                await self._sources.take_over(call.calls.caller, [self._sources.source(call.target)])

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import anyio.to_thread
 import pytest
 from sqlalchemy import select
 
+from codemode_server.cli.audit import AuditFollower
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.storage.tables import executions
 from tests import fork_server
@@ -87,6 +89,15 @@ async def test_each_row_of_all_principals_is_a_line_once_over_a_restart(tmp_path
     assert (refused["server"], refused["tool"], refused["decision"]) == ("github", "list-issues", "deny")
     (accepted,) = [it for it in lines(output) if it["kind"] == "tool_accepted"]
     assert await record.audit.holds(accepted["digest"]), "which `audit verify --noted` takes"
+
+
+async def test_a_replica_whose_clock_is_ahead_hides_no_rows_of_the_others(record: Record) -> None:
+    follower = AuditFollower(partial(record.audit.rows, None), 60.0, time.time(), slice_seconds=600.0)
+    for execution_id, ahead in ((X2, 300.0), (X1, 0.0)):
+        record.now = time.time() + ahead
+        await record.begin(execution_id)
+        assert [it.event.execution_id for it in await follower.new()] == [execution_id]
+    assert await follower.new() == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")

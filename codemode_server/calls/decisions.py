@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from codemode_server.calls.policy.policy import Policy, most_restrictive
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import Allow, Deny
+from codemode_server.domain.calls import Allow, Ask, Deny
+from codemode_server.domain.errors import DecisionOutdated
 
 if TYPE_CHECKING:
     from codemode_server.calls.kernel import Call
@@ -23,8 +24,8 @@ class Decisions:
         """The most restrictive of all, on what is shown and on what is sent, under the configuration in force."""
         call.revision = self._config.revision  # first: what is edited meanwhile has the call decided again
         decide = partial(self.policy.decide, call.calls, call.target)
-        decisions = [decide(call.arguments)]
-        decisions += [it for restrict in call.chain.restrict if (it := await restrict(call)) is not None]
+        call.restrictions = await _restrictions(call)
+        decisions = [decide(call.arguments), *call.restrictions]
         if call.values is not None:
             decisions.append(decide(call.values.arguments))
         if call.departure is not None:  # its reason stands first in the question
@@ -44,3 +45,12 @@ class Decisions:
             await self.decide(call)
             return
         call.decision, call.revision = Deny("the edited upstream.yaml does not offer it"), self._config.revision
+
+    async def require_current(self, call: Call) -> None:
+        """Raises `DecisionOutdated` if layers restrict the call otherwise than when it was decided."""
+        if await _restrictions(call) != call.restrictions:
+            raise DecisionOutdated("what the session has read changed while a call waited for its turn")
+
+
+async def _restrictions(call: Call) -> list[Deny | Ask]:
+    return [it for restrict in call.chain.restrict if (it := await restrict(call)) is not None]

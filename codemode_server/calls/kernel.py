@@ -106,6 +106,8 @@ class Call:
     decision: Decision = _UNDECIDED
     revision: int = -1
     """Revision of the configuration under which it was decided."""
+    restrictions: Sequence[Deny | Ask] = ()
+    """What layers restricted when it was decided."""
     changes: tuple[str, ...] = ()
     """Who changed the arguments and why; part of the reason of each decision."""
     departure: Ask | None = None

@@ -177,10 +177,12 @@ class Approval(Layer):
 class WriteTurn(Layer):
     """Lets one call that may write go on to its server at a time, and one of each program wait for that, so a program
     with many writes delays those of others by one. No call holds a turn while it waits for a person: one whose server
-    asks the host something gives it back."""
+    asks the host something gives it back. A call is decided again if the session has read something that restricts it
+    meanwhile: else what a program has read could decide whether it ends before that call is sent."""
 
-    def __init__(self, upstreams: UpstreamPool) -> None:
+    def __init__(self, upstreams: UpstreamPool, decisions: Decisions) -> None:
         self._upstreams = upstreams
+        self._decisions = decisions
 
     async def around(self, call: Call, proceed: Next) -> Reply:
         if not call.target.may_write:
@@ -194,6 +196,7 @@ class WriteTurn(Layer):
                 await turn.acquire()
                 held.callback(turn.release)
             call.end_turn = held.close
+            await self._decisions.require_current(call)
             return await proceed(call)
 
 

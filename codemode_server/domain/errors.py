@@ -157,7 +157,7 @@ class SignInRequired(UpstreamUnavailable):
 
 
 class DecisionOutdated(CodemodeError):
-    """Raised when the configuration was edited while a call waited for its server; nothing was sent. Not an error for
+    """Raised when what a call was decided by changed while it waited for its server; nothing was sent. Not an error for
     programs: the kernel decides again."""
 
 

@@ -74,7 +74,7 @@ def gateway(
         *_layers("replay_layer", decisions),  # also what a person says has arrived
         *_layers("dry_run_layer"),  # nothing of what is inside is done
         *_layers("sign_in_layer", features.sign_ins, events),  # asks a person, so no turn is held
-        WriteTurn(upstreams),  # one that waits was not sent, so nothing is recorded of it
+        WriteTurn(upstreams, decisions),  # one that waits was not sent, so nothing is recorded of it
         Begin(journal, limits, events, config, privacy or ServerTexts()),  # a call that can't be recorded is not sent
     ]
     kernel = Kernel(layers, Send(upstreams), decisions=decisions, journal=journal, events=events, config=config)

@@ -219,6 +219,29 @@ async def test_a_program_that_waits_for_the_file_of_another_running_server_is_re
     assert ("bank.read by way of /workspace" in answer.text) == is_tainted
 
 
+CHOOSING = """
+import asyncio
+from servers import PRIVATE as private, UNTRUSTED as untrusted, board, calm
+first = asyncio.create_task(board.hold(text=GATE))
+await calm.hold(text=GATE + '.held')
+post = asyncio.create_task(board.post(text='ME it begins with t'))
+await calm.echo(text='by now it waits for its turn')
+data = await private.read() + await untrusted.read()
+if data[0] == 't':
+    await calm.touch(text=GATE)
+    await asyncio.gather(first, post, return_exceptions=True)
+"""
+
+
+@pytest.mark.evasion
+async def test_a_call_that_waited_for_its_turn_while_the_program_read_is_refused(app: App, tmp_path: Path) -> None:
+    """Else the program could choose, by what it has read, whether a call that is allowed goes on."""
+    for is_tainted in (False, True):
+        person, gate = Person(app), tmp_path / f"{is_tainted}"
+        await person.run(person.code(CHOOSING, is_tainted=is_tainted).replace("GATE", repr(str(gate))))
+        assert person.posted() == (0 if is_tainted else 1)
+
+
 @contextmanager
 def permitted(app: App, **permissions: Any) -> Iterator[None]:
     """Other permissions for a while."""

@@ -1,7 +1,7 @@
 """An upstream through which data flows, by hand: `flows.py LOG`. Standard library only, so quick to start.
 
-LOG gets a JSON line for each call of `post`. `hold` answers once the file that it names exists, `touch` makes one. The
-server ends after `leave`.
+LOG gets a JSON line for each call of `post`. `hold` makes a file NAME.held and answers once the file
+NAME exists, `touch` makes one. The server ends after `leave`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def say(message: dict[str, Any]) -> None:
 def call(request: dict[str, Any]) -> None:
     name, text = request["params"]["name"], request["params"].get("arguments", {}).get("text", "")
     if name == "hold":
+        Path(f"{text}.held").touch()
         for _ in range(1_500):
             if Path(text).exists():
                 break

@@ -279,12 +279,13 @@ class Journal:
         received = [outcome.encoding, outcome.result]
         result = await self._prepared(execution_id, received, f"{place}/result") if has_result else lambda: None
         owner = self._owners[execution_id] if execution_id in self._owners else self._owner()
-        of = {"of_execution": execution_id, "of_seq": seq, "of_owner": owner}
+        at = self._clock()  # the program gets the answer now, not before a large result was encrypted
+        of = {"of_execution": execution_id, "of_seq": seq, "of_owner": owner, "at": at}
         new = {
             "status": outcome.status,
             "milliseconds": outcome.milliseconds,
             "result_bytes": outcome.result_bytes,
-            "ended_at": self._clock(),  # the program gets the answer now, not before a large result was encrypted
+            "ended_at": at,
             "recorded_result": recorded_result,
             "recorded_error": recorded_error,
         }

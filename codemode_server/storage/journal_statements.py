@@ -45,8 +45,15 @@ SEED = select(executions.c.seed).where(*_OWN, executions.c.seed.is_not(None))
 END_CALL = update(calls).where(
     *_ONE_CALL,
     calls.c.status == CallStatus.STARTED,
-    # Not a call with the same number of another process, where the execution goes on since it counted as interrupted.
-    select(executions.c.execution_id).where(executions.c.execution_id == calls.c.execution_id, _IS_OF_OWNER).exists(),
+    select(executions.c.execution_id)
+    .where(
+        executions.c.execution_id == calls.c.execution_id,
+        # Not a call with the same number of another process, where the execution goes on since it was interrupted.
+        _IS_OF_OWNER,
+        # Nor one that ended before another process interrupted it, which has signed the call without an outcome.
+        executions.c.ended_at.is_(None) | (executions.c.ended_at < bindparam("at")),
+    )
+    .exists(),
 )
 _IS_OWN = select(executions.c.execution_id).where(*_OWN).exists()
 SELECT_CALLS: dict[bool, Select[*tuple[Any, ...]]] = {

@@ -136,6 +136,19 @@ async def test_another_replica_goes_on_with_it_and_the_first_one_does_not(replic
     assert await one.settle() == "running", "control: it is the other's, which lives"
 
 
+async def test_an_outcome_that_a_replica_writes_when_it_wakes_is_no_tampering(
+    replicas: tuple[Replica, Replica],
+) -> None:
+    one, other = replicas
+    await one.begin()
+    await one.call()
+    one.lapse()
+    await one.journal.end_call(X1, 1, CallOutcome(CallStatus.SUCCEEDED, 1.0))  # queued: here it is stopped
+    settle_interrupted(other.database, other.leases, time.time())
+    assert [it.status for it in await one.journal.calls(OWN, X1)] == [CallStatus.STARTED]
+    assert await Audit(other.thread).verified() == ""
+
+
 async def test_a_replica_that_wakes_ends_no_execution_that_goes_on_elsewhere(replicas: tuple[Replica, Replica]) -> None:
     one, other = replicas
     record = await one.begin()

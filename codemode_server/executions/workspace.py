@@ -104,6 +104,15 @@ class Workspace:
         except (OSError, TooManyFiles):
             return math.inf
 
+    def now(self) -> float:
+        """The time by the clock of the file system, which may be another machine's; 0 if it can't be found out."""
+        folder = self.path.parent
+        try:
+            os.utime(folder)
+            return folder.stat().st_mtime
+        except OSError:
+            return 0.0
+
     def own_change(self) -> int | None:
         """When the folder itself was last changed, as by what was made or deleted directly in it; None if there is
         none."""

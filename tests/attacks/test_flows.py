@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -173,6 +174,19 @@ async def test_what_a_session_has_read_goes_with_what_it_writes_to_the_workspace
     posted, error = await moved(app, steps, is_tainted=True, names=names)
     assert posted == 0
     assert "bank.read by way of /workspace" in error
+
+
+@pytest.mark.evasion
+async def test_a_file_counts_also_where_the_clock_of_its_file_system_is_behind(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replicas on several machines share a file system, whose clock may differ by a second."""
+    now = time.time
+    steps = ["open('/workspace/notes.txt', 'w').close()", FILE_WRITTEN, FILE_READ]
+    monkeypatch.setattr(time, "time", lambda: now() + 1.0)
+    for is_tainted in (False, True):
+        posted, _ = await moved(app, steps, is_tainted=is_tainted, names=["s0", "s1", "s2"])
+        assert posted == (0 if is_tainted else 1)
 
 
 @pytest.mark.evasion

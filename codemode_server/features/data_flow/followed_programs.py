@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -44,7 +43,7 @@ class FollowedPrograms(ExecutionLayer):
             await anyio.sleep(1.5 * CLOCK_SECONDS)  # else its folders would count as made by the program
         if sources.has_rules:  # others know that it runs before it can write anything
             await execution.wait_recorded()
-        began_at, own_change, newest = time.time(), workspace.own_change(), math.inf
+        began_at, own_change, newest = workspace.now(), workspace.own_change(), math.inf
         try:
             yield
         finally:

@@ -236,7 +236,7 @@ class Begin(Layer):
             call.counted |= {it.name for it in limits}
             if is_first:
                 self._publish(call)
-                await self._journal.flush()  # also what subscribers record precedes the call
+                await self._journal.flush(call.record.execution_id)  # also what subscribers record precedes the call
         elif is_read_only:
             try:
                 return await proceed(call)

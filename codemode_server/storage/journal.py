@@ -257,9 +257,11 @@ class Journal:
         """The decision on a call that these would count; None if they would let it through now."""
         return await self._thread.run(partial(call_counts.reached, limits=limits, now=self._clock()))
 
-    async def flush(self) -> None:
-        """Return once all that was posted to the journal's thread is written."""
+    async def flush(self, execution_id: ExecutionId) -> None:
+        """Return once all that was posted to the journal's thread is written. Raises `JournalUnavailable`: what was
+        posted of this execution is not."""
         await self._thread.flush()
+        self._raise_unwritten(execution_id)
 
     async def end_call(
         self,

@@ -25,6 +25,7 @@ from tests.attacks.kit import RAW
 from tests.behaviour import sessions
 from tests.behaviour.product import configuration, for_all, over_stdio
 from tests.behaviour.sessions import product
+from tests.database import change
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -314,3 +315,19 @@ async def test_the_workspace_keeps_its_sources_over_a_restart_until_the_file_is_
         last = Person(app, person.principal)
         await last.run(last.code("data = ''\n" + POST, is_tainted=True), "three")
         assert last.posted() == 1
+
+
+@pytest.mark.parametrize("rules", [[], [{"allow": "*", "limit": "9/hour"}]], ids=["no limit", "a limit"])
+async def test_a_program_gets_nothing_of_a_source_that_cannot_be_written(tmp_path: Path, rules: list[Any]) -> None:
+    """It would leave the data in a file of which nobody knows where they come from."""
+    code = "from servers.bank import read\ndata = read()\nopen('/workspace/notes.txt', 'w').write(data)"
+    async with product(flowing(tmp_path, flows={"public_sinks": "deny"}, rules=rules)) as app:
+        person = Person(app)
+        notes = tmp_path / "state/workspaces" / person.principal.principal_id / "notes.txt"
+        await person.run(code)
+        assert notes.exists(), "control"
+        notes.unlink()
+        full = "CREATE TRIGGER full BEFORE INSERT ON session_sources BEGIN SELECT RAISE(FAIL, ''); END"
+        change(tmp_path / "state", full)
+        await person.run(code)
+        assert not notes.exists()

@@ -81,7 +81,7 @@ class RecordingJournal(NoJournal):
         if self._steps.failing_step == "commit":
             raise JournalUnavailable("the disk is gone")
 
-    async def flush(self) -> None:
+    async def flush(self, execution_id: ExecutionId) -> None:
         self._steps.record("flush")
 
     async def begin_call(

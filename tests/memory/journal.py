@@ -30,7 +30,7 @@ class NoJournal(Journal):
         """Store nothing."""
         return checkpoint()
 
-    async def flush(self) -> None:
+    async def flush(self, execution_id: ExecutionId) -> None:
         """Nothing was posted."""
 
     async def end_call(

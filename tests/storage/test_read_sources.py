@@ -20,7 +20,7 @@ from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.flows import EPHEMERAL, SESSION_LOGS, WORKSPACE, Holder, Source
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.features.data_flow import read_sources
+from codemode_server.features.data_flow import read_sources, source_store
 from codemode_server.features.data_flow.read_sources import ReadSources
 from codemode_server.features.data_flow.source_store import EPHEMERAL_SECONDS, SourceStore
 from codemode_server.storage.database import Database, DatabasePlace
@@ -120,6 +120,20 @@ async def test_a_session_keeps_its_sources_after_a_restart_since_its_executions_
     product = state.restarted()
     assert list(await product.sources.of(context("one"))) == [BANK]
     assert await product.seen(context("two")) == []
+
+
+async def test_many_sources_of_one_displace_none_of_the_last_day_of_another(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_store, "_MAX_ROWS", 3)
+    yesterday = replace(BANK, at=NOW - 2 * EPHEMERAL_SECONDS)
+    store = state.product().store
+    await store.add((PRINCIPAL.principal_id, "yesterday"), [yesterday])
+    await store.add(ONE, [BANK])
+    await store.add((PrincipalId("other"), "many"), [replace(BANK, tool=f"t{n}", at=NOW) for n in range(4)])
+    product = state.restarted()
+    assert await product.seen(context("one")) == [(BANK.key, False)]
+    assert await product.seen(context("yesterday")) == [], "control"
 
 
 async def test_a_program_that_a_killed_product_ran_counts_as_a_writer_of_what_changed_since(state: State) -> None:

@@ -27,6 +27,7 @@ CLOCK_SECONDS = 0.02
 _SESSION_DAYS = 30.0
 """Retention of a session's sources, for executions that are resumed."""
 _MAX_ROWS = 20_000
+"""More stay only of the last day, so nobody's rows displace those of a session of others that goes on."""
 
 _c = session_sources.c
 _ALL = select(session_sources).order_by(_c.at)
@@ -58,7 +59,7 @@ _FORGET_FILES = delete(session_sources).where(
 )
 _FORGET_OLD = delete(session_sources).where(_OF_SESSIONS, _c.at < bindparam("before"))
 _NEWEST_SURPLUS = select(_c.at).order_by(_c.at.desc()).limit(1).offset(bindparam("most")).scalar_subquery()
-_FORGET_SURPLUS = delete(session_sources).where(_OF_SESSIONS, _c.at < _NEWEST_SURPLUS)
+_FORGET_SURPLUS = _FORGET_OLD.where(_c.at < _NEWEST_SURPLUS)
 
 
 class SourceStore:
@@ -104,7 +105,7 @@ class SourceStore:
         oldest = {"before": self._clock() - _SESSION_DAYS * 86_400}
         connection.execute(_FORGET_OLD, oldest)
         connection.execute(_SETTLE_OLD, oldest)
-        connection.execute(_FORGET_SURPLUS, {"most": _MAX_ROWS})
+        connection.execute(_FORGET_SURPLUS, {"most": _MAX_ROWS, "before": self._clock() - EPHEMERAL_SECONDS})
         return [*connection.execute(_WITH_FILES).scalars()]
 
     def post(self, holder: Holder, sources: Sequence[Source], on_error: Callable[[Exception], None]) -> None:

@@ -31,7 +31,7 @@ from codemode_server.domain.principals import Principal, Session
 from codemode_server.storage import call_counts
 from codemode_server.storage import journal_statements as statements
 from codemode_server.storage.audit import Audit, size_of
-from codemode_server.storage.database_thread import DatabaseThread, Step
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher, JournalValues, json_of, short
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.tables import ALL_ROWS, calls
@@ -76,8 +76,8 @@ class Journal:
         """The owner with which it is recorded."""
         self._unwritten: dict[ExecutionId, Exception] = {}
         """Why an outcome of a running execution could not be written."""
-        self._late_ends: list[Step[None]] = []
-        """Ends that could not be written when they came."""
+        self._late_ends: list[Callable[[Connection, float], None]] = []
+        """Ends that could not be written when they came; each gets the time at which it is written."""
 
     async def begin_execution(
         self,
@@ -164,8 +164,8 @@ class Journal:
             "of_owner": self._owners.pop(execution_id, None),
             "took": milliseconds,
         }
+        ended_at = self._clock()
         new = {
-            "ended_at": self._clock(),
             "holder": None,
             "status": status,
             "error": error,
@@ -173,9 +173,9 @@ class Journal:
             "record_bytes": recorded,
         }
 
-        def end(connection: Connection) -> None:
+        def end(connection: Connection, at: float = ended_at) -> None:
             self._raise_unwritten(execution_id)
-            if connection.execute(statements.END_EXECUTION, of | new).rowcount:
+            if connection.execute(statements.END_EXECUTION, of | new | {"ended_at": at}).rowcount:
                 self._audit.add_end(connection, execution_id)
 
         def end_later(error: Exception) -> None:
@@ -200,8 +200,9 @@ class Journal:
     def _write_late_ends(self) -> None:
         if self._late_ends:
             ends, self._late_ends = self._late_ends, []
+            now = self._clock()  # a time long ago would be hidden from who follows the audit
             self._thread.post(
-                lambda connection: [end(connection) for end in ends],
+                lambda connection: [end(connection, now) for end in ends],
                 on_error=lambda error: self._late_ends.extend(ends),
             )
 

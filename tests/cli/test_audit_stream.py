@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 from sqlalchemy import select
 
 from codemode_server.cli.audit import AuditFollower
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.storage.tables import executions
 from tests import fork_server
@@ -98,6 +100,22 @@ async def test_a_replica_whose_clock_is_ahead_hides_no_rows_of_the_others(record
         await record.begin(execution_id)
         assert [it.event.execution_id for it in await follower.new()] == [execution_id]
     assert await follower.new() == []
+
+
+async def test_an_end_that_is_written_an_hour_late_is_a_row_then(record: Record) -> None:
+    follower = AuditFollower(partial(record.audit.rows, None), 60.0, time.time() - 3_600.0)
+    record.now = time.time() - 3_600.0
+    await record.begin()
+    record.journal.note_unwritten(X1, JournalUnavailable("no room"))
+    with pytest.raises(JournalUnavailable, match="no room"):
+        await record.end()
+    record.now = time.time()
+    await record.audit.record(replace(reviewed(), at=record.now))
+    assert [it.event.kind.value for it in await follower.new()] == ["execution_started", "tool_accepted"], "control"
+    await record.begin(X2)
+    shown = [(it.event.kind.value, it.event.execution_id) for it in await follower.new()]
+    assert sorted(shown) == [("execution_ended", X1), ("execution_started", X2)]
+    assert await record.audit.verified() == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")

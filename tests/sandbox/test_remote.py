@@ -117,6 +117,17 @@ class TestProgramsOnNodes:
                 go_on.set()
             assert [it.value for it in outcomes] == [2]
 
+    async def test_programs_that_wait_for_a_place_get_it_as_soon_as_one_of_their_replica_has_ended(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(remote, "_BUSY_SECONDS", 600.0)
+        monkeypatch.setattr(remote, "_RETRY_SECONDS", 600.0)
+        async with node("--programs", "1") as only, replica(settings(only)) as backend:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(4):
+                    tasks.start_soon(run, backend, "1 + 1")
+            assert (await run(backend, "1 + 1")).value == 2
+
     async def test_without_a_node_programs_are_refused_and_the_reason_is_said(self) -> None:
         async with node() as only, replica(settings(only)) as backend:
             only.signal(signal.SIGKILL)

@@ -43,6 +43,7 @@ program once the connection is closed."""
 _BUSY_SECONDS = 10.0
 """How long a program waits for a place while nodes are busy."""
 _RETRY_SECONDS = 0.2
+"""After how long the nodes are asked again at the latest: places are also freed by programs of other replicas."""
 _LOOKED_UP_SECONDS = 5.0
 """How long the addresses of a node's name are used before it is looked up again."""
 _AVOIDED_SECONDS = 30.0
@@ -90,6 +91,8 @@ class RemoteBackend:
         self._waiting = anyio.Lock()
         """Held while one of the programs that wait for a place does so, until it asks the nodes again: however many
         wait, the nodes are asked no more often."""
+        self._has_place = anyio.Event()
+        """Set when a program of this replica has ended, until a waiting one asks the nodes again."""
         self._running: Counter[_Node] = Counter()
         self._known: list[_Node] = []
         self._looked_up_until = 0.0
@@ -121,11 +124,14 @@ class RemoteBackend:
             for node in await self._in_order(program.session_id):
                 self._running[node] += 1
                 try:
-                    return await self._run_on(node, program, host_api)
+                    outcome = await self._run_on(node, program, host_api)
                 except _Refused as error:
                     refusals[node] = error
                     if not error.is_busy:
                         self._avoided_until[node] = anyio.current_time() + _AVOIDED_SECONDS
+                else:
+                    self._has_place.set()
+                    return outcome
                 finally:
                     self._running[node] -= 1
             if anyio.current_time() > until or not any(it.is_busy for it in refusals.values()):
@@ -133,7 +139,9 @@ class RemoteBackend:
                 reason = f"no sandbox node takes the program: {problems}"
                 raise SandboxUnavailable(reason, "`codemode-server doctor` shows the nodes", is_temporary=True)
             async with self._waiting:
-                await anyio.sleep(_RETRY_SECONDS)
+                with anyio.move_on_after(_RETRY_SECONDS):
+                    await self._has_place.wait()
+                self._has_place = anyio.Event()
 
     async def aclose(self) -> None:
         for link in list(self._links):

@@ -51,7 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     showing.add_argument("--json", action="store_true", help="print JSON")
     streaming = actions.add_parser("stream", help="print the rows of all principals as they come, as lines of JSON")
     streaming.add_argument(
-        "--position", type=Path, metavar="FILE", help="go on there after a restart; without the file it begins now"
+        "--position",
+        type=Path,
+        metavar="FILE",
+        help="go on there after a restart; a new one begins with the last minute",
     )
 
 
@@ -182,7 +185,9 @@ def _read_position(position: Path | None) -> tuple[float, frozenset[_Key]]:
         state = json.loads(position.read_bytes())
         return float(state["last"]), frozenset(map(tuple, state["seen"]))
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise CodemodeError(f"{position} can't be read; without it the stream begins now: {error!r}") from error
+        raise CodemodeError(
+            f"{position} can't be read; without it the stream begins with the last minute: {error!r}"
+        ) from error
 
 
 def _digest(text: str) -> str:

@@ -96,11 +96,11 @@ def _suspended(execution: Execution) -> Answer:
         )
     else:
         done = len(execution.calls.reports)
-        before = f"{counted(done, 'call')} before it {'is' if done == 1 else 'are'} done"
+        before = f"{counted(done, 'call')} {'was' if done == 1 else 'were'} made before it"
         questions = "".join(f"- {_question(execution, seq)}\n" for seq in list(execution.awaited)[:_MAX_QUESTIONS])
         text = (
             f"status: waiting\nThe program waits for the user's approval:\n{questions}"
-            f"{before if done else 'Nothing was called before it'}. Only the user can answer: where this app asks, "
+            f"{before if done else 'No call was made before it'}. Only the user can answer: where this app asks, "
             "on a page if one opened, or in a terminal (with --for program for all calls of the tool in this program). "
             f"Show them the calls; once they have answered, execute_code with resume={name!r} and no code. Do not run "
             "the program anew."

@@ -43,7 +43,7 @@ async def test_a_host_whose_call_takes_long_is_told_that_the_program_waits_and_g
         question = await it.question()
         called = 'call 2, github.create_issue(owner="o", repo="r", title="Bug")'
         assert f"- {called}: codemode-server approvals approve {question.approval_id}" in waiting.text
-        assert "1 call before it is done." in waiting.text
+        assert "1 call was made before it." in waiting.text
         await it.answer(question)
         resumed = await it.host.call("execute_code", resume=name)
         assert resumed.value == 1

@@ -142,4 +142,4 @@ async def test_a_position_that_is_none_is_refused(tmp_path: Path, record: Record
     with streaming(tmp_path, tmp_path / "audit.jsonl") as process:
         assert await anyio.to_thread.run_sync(process.wait, 60) == 2
         assert process.stderr is not None
-        assert "position can't be read; without it the stream begins now" in process.stderr.read()
+        assert "position can't be read; without it the stream begins with the last minute" in process.stderr.read()

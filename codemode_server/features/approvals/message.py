@@ -85,7 +85,7 @@ def one_line(text: str, longest: int) -> str:
         if len(line) <= longest:
             return line
     end = min(_END_CHARACTERS, longest // 4)
-    left_out = f" […{len(text):,} characters…] "
+    left_out = f" […{len(text):,} in all…] "
     head, tail = legible(text[:longest]), legible(text[-end:])
     return head[: max(longest - end - len(left_out), 0)] + left_out + tail[-end:]
 

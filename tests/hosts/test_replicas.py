@@ -13,7 +13,7 @@ import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from codemode_server.domain.principals import principal_id
+from codemode_server.mcp_server.auth.access_tokens import AccessTokens
 from tests.behaviour.person import Person
 from tests.behaviour.product import Host, configuration, office
 from tests.behaviour.test_input_requests import ASK_CITY, ask, asking, told
@@ -65,9 +67,20 @@ class Cluster:
     replicas: tuple[Served, Served]
     balancer: Served
     folder: Path
+    tokens: dict[str, str] = field(default_factory=dict)
 
-    def host(self, mode: Mode, **callbacks: Any) -> Any:
-        return http_host(self.balancer, self.folder, mode, callbacks=callbacks)
+    def host(self, mode: Mode, person: str | None = None, **callbacks: Any) -> Any:
+        """A host at the balancer, of the user or of a person with a token of their own."""
+        headers = {}
+        if person is not None:
+            if person not in self.tokens:
+                self.tokens[person], _ = AccessTokens(self.folder / "state").create(principal_id(person), None)
+            headers = {"Authorization": f"Bearer {self.tokens[person]}"}
+        return http_host(self.balancer, self.folder, mode, callbacks=callbacks, **headers)
+
+    def owners(self) -> set[str]:
+        """The replicas that have run something."""
+        return {str(name) for (name,) in rows(self.folder / "state", "SELECT owner FROM executions")}
 
     def owner(self, execution_id: str) -> str:
         """The replica that ran it."""
@@ -147,7 +160,7 @@ async def test_sixteen_sessions_of_the_handshakes_era_keep_their_replica(tmp_pat
         ran: dict[int, set[str]] = {}
 
         async def session(number: int) -> None:
-            async with both.host("legacy") as host:
+            async with both.host("legacy", f"p{number}") as host:
                 ran[number] = {both.owner(await host.execute()) for _ in range(3)}
 
         with anyio.fail_after(120):
@@ -156,6 +169,17 @@ async def test_sixteen_sessions_of_the_handshakes_era_keep_their_replica(tmp_pat
                     tasks.start_soon(session, number)
         assert [len(it) for it in ran.values()] == [1] * 16
         assert len(set.union(*ran.values())) == 2, "both have some"
+
+
+async def test_a_person_without_a_session_finds_stored_results_in_the_next_program(tmp_path: Path) -> None:
+    """They are on the replica that ran the program, so the balancer keeps each person there."""
+    with cluster(configured(tmp_path), is_forked=True) as both, anyio.fail_after(120):
+        for person in ("ada", "bob", "eve") * 3:
+            async with both.host("auto", person) as host:
+                name = (await host.run("'x' * 5_000")).content["execution_id"]
+            async with both.host("auto", person) as host:
+                assert (await host.run(f"from codemode import results\nlen(results[{name!r}])")).value == 5_000
+        assert len(both.owners()) == 2, "control"
 
 
 class _EachInTurn(httpx2.AsyncHTTPTransport):
@@ -203,7 +227,7 @@ await asyncio.gather(*(create_issue(owner='o', repo='r', title=str(n)) for n in 
                 answer = await host.run("from servers.github import create_issue\ncreate_issue('o', 'r', 'more')")
                 assert "its limit of 5/hour is reached; the next call is possible in" in answer.text
     assert len(reached(tmp_path)) == 5
-    assert len({name for (name,) in rows(tmp_path / "state", "SELECT owner FROM executions")}) == 2, "control"
+    assert len(both.owners()) == 2, "control"
 
 
 async def test_a_question_is_answered_at_the_other_replica_than_the_one_that_asked(tmp_path: Path) -> None:
@@ -213,12 +237,13 @@ async def test_a_question_is_answered_at_the_other_replica_than_the_one_that_ask
         with anyio.fail_after(60):
             async with in_turn(both, **person.callbacks) as host:
                 assert (await ask(host, ASK_CITY)).value == [answer]
+                assert (await host.run("1 + 1")).value == 2, "the next question is asked at the other one"
                 assert (await ask(host, ASK_CITY)).value == [answer]
             async with both.host("auto", **person.callbacks) as host:
                 for _ in range(4):
                     assert (await ask(host, ASK_CITY)).value == [answer]
     assert len(told(tmp_path)) == len(person.seen) == 6
-    assert len({name for (name,) in rows(tmp_path / "state", "SELECT owner FROM executions")}) == 2
+    assert len(both.owners()) == 2
 
 
 async def test_an_answer_to_a_replica_that_was_stopped_says_how_to_go_on(tmp_path: Path) -> None:
@@ -296,7 +321,7 @@ async def test_a_replica_that_drains_under_load_loses_no_request_and_no_program_
             return not is_refused
 
         async def modern(number: int) -> None:
-            async with both.host("auto") as host:
+            async with both.host("auto", f"m{number}") as host:
                 for count in itertools.count():
                     if is_over.is_set():
                         return
@@ -306,7 +331,7 @@ async def test_a_replica_that_drains_under_load_loses_no_request_and_no_program_
             titles = (f"legacy-{number}-{count}" for count in itertools.count())
             while not is_over.is_set():
                 with noting(lost):
-                    async with both.host("legacy") as host:
+                    async with both.host("legacy", f"l{number}") as host:
                         while not is_over.is_set() and await run(host, next(titles)):
                             pass
 
@@ -315,7 +340,7 @@ async def test_a_replica_that_drains_under_load_loses_no_request_and_no_program_
                 for number in range(4):
                     tasks.start_soon(modern, number)
                     tasks.start_soon(legacy, number)
-                await anyio.to_thread.run_sync(until, lambda: len(succeeded) >= 8, 60)
+                await anyio.to_thread.run_sync(until, lambda: len(succeeded) >= 8 and len(both.owners()) == 2, 60)
                 os.kill(first.process.pid, signal.SIGTERM)
                 assert await anyio.to_thread.run_sync(first.process.wait, 60) == 0
                 at_end = len(succeeded)

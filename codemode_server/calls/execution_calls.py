@@ -135,7 +135,7 @@ class ExecutionCalls:
     occurrences: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     """Server, tool and digest of the arguments → number of such calls so far."""
     counted: Counter[str] = field(default_factory=Counter)
-    """Permission rule with a limit for each execution → calls that it has let through, or that have a place in it."""
+    """Permission rule with a limit for each execution → calls that it has let through, or that are reserved in it."""
     writing: defaultdict[str, anyio.Semaphore] = field(
         default_factory=lambda: defaultdict(lambda: anyio.Semaphore(1, fast_acquire=True))
     )

@@ -121,9 +121,9 @@ class Call:
     counted: set[str] = field(default_factory=set)
     """The limits that have counted it."""
     limits: Sequence[CallLimit] = ()
-    """The limits of a time that count it when it is recorded."""
-    places: dict[str, Counter[str]] = field(default_factory=dict)
-    """The limits in which it has a place, each with where that is counted; see `policy.limits`."""
+    """The rate limits that count it when it is recorded."""
+    reservations: dict[str, Counter[str]] = field(default_factory=dict)
+    """The limits in which it is reserved, each with where that is counted; see `policy.limits`."""
     progress: CallProgress = field(default_factory=CallProgress)
     shown: str | None = None
     """The arguments as `state.payloads` allows in records and traces."""

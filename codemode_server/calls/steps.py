@@ -134,7 +134,7 @@ class Approval(Layer):
                 await check_arguments(call)
                 await self._approve(call)
         finally:
-            self._limits.leave(call)
+            self._limits.release(call)
 
     async def _approve(self, call: Call) -> None:
         """Ask the person until no question is left, and count the call for each limit of its execution, once."""
@@ -142,7 +142,7 @@ class Approval(Layer):
             if call.approval is not None and ask == call.approved:
                 call.decision = call.approval
                 break
-            await self._limits.take_place(call)
+            await self._limits.reserve(call)
             require_not_denied(call.target, call.decision)  # nobody is asked about a call that a limit refuses
             answer = await self._answer(call, ask)
             require_not_denied(call.target, answer)
@@ -203,8 +203,8 @@ class WriteTurn(Layer):
 class Begin(Layer):
     """Records a call before it is sent, so one that can't be recorded is not sent. One that only reads is sent while it
     is being recorded, and its answer waits for that: if a kill comes first, nothing has had it. Recorded once, unless
-    what only read is decided again as what writes. Limits of a time count it with its record, for which also one that
-    only reads waits then."""
+    what only read is decided again as what writes. Rate limits count it with its record, for which also one that only
+    reads waits then."""
 
     def __init__(
         self, journal: Journal, limits: Limits, events: CallEvents, config: LiveConfig, texts: ServerTexts
@@ -230,7 +230,7 @@ class Begin(Layer):
             call.record, call.decision, is_read_only=is_read_only, recorded_arguments=call.shown, limits=limits
         )
         if limits:
-            self._limits.leave(call)  # who asks for a place from now on is told of the count
+            self._limits.release(call)  # who reserves from now on is told of the count
             call.decision = await recorded or call.decision
             require_not_denied(call.target, call.decision)
             call.counted |= {it.name for it in limits}

@@ -1,4 +1,4 @@
-"""Counts the calls that limits of a time let through, for all processes on the database and over their restarts.
+"""Counts the calls that rate limits let through, for all processes on the database and over their restarts.
 
 A row for each call, numbered within its limit. Of two transactions that count at the same moment, the database undoes
 the one that gives a number which the other has given, and it is done again. So the newest row of a limit always stays.

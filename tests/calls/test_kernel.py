@@ -19,7 +19,6 @@ from codemode_server.calls.gateway import Gateway
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import Settings
-from codemode_server.domain.call_limits import CallLimit
 from codemode_server.domain.calls import (
     Allow,
     CallKey,
@@ -63,17 +62,9 @@ class RecordingJournal(NoJournal):
         super().__init__()
         self._steps = steps
 
-    async def submit_call(
-        self,
-        call: ToolCall,
-        decision: Decision,
-        *,
-        is_read_only: bool,
-        recorded_arguments: str | None = None,
-        limits: Sequence[CallLimit] = (),
-    ) -> Awaitable[Deny | None]:
+    async def submit_call(self, call: ToolCall, decision: Decision, **options: Any) -> Awaitable[Deny | None]:
         self._steps.record("begin")
-        self._steps.durable.append(not is_read_only)
+        self._steps.durable.append(not options["is_read_only"])
         return self._commit()
 
     async def _commit(self) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
+from typing import Any
 
 from anyio.lowlevel import checkpoint
 
-from codemode_server.domain.call_limits import CallLimit
 from codemode_server.domain.calls import CallOutcome, Decision, Deny, ToolCall
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.storage.journal import Journal
@@ -18,15 +18,7 @@ class NoJournal(Journal):
     def __init__(self) -> None:
         """Opens nothing."""
 
-    async def submit_call(
-        self,
-        call: ToolCall,
-        decision: Decision,
-        *,
-        is_read_only: bool,
-        recorded_arguments: str | None = None,
-        limits: Sequence[CallLimit] = (),
-    ) -> Awaitable[Deny | None]:
+    async def submit_call(self, call: ToolCall, decision: Decision, **options: Any) -> Awaitable[Deny | None]:
         """Store nothing."""
         return checkpoint()
 

@@ -101,6 +101,14 @@ def replicas(postgres: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         replica.close()
 
 
+async def going_on_at(other: Replica, one: Replica) -> None:
+    """Begin an execution at `one`, whose lease lapses, and make it run again at the other replica."""
+    record = await one.begin()
+    one.lapse()
+    await other.settle()
+    assert await other.journal.reopen_execution(record, Session("s2"))
+
+
 async def test_the_execution_of_a_replica_that_lives_goes_on(replicas: tuple[Replica, Replica]) -> None:
     one, other = replicas
     await one.begin()
@@ -125,10 +133,7 @@ async def test_that_of_one_whose_lease_has_lapsed_is_interrupted_and_sends_nothi
 
 async def test_another_replica_goes_on_with_it_and_the_first_one_does_not(replicas: tuple[Replica, Replica]) -> None:
     one, other = replicas
-    record = await one.begin()
-    one.lapse()
-    await other.settle()
-    assert await other.journal.reopen_execution(record, Session("s2"))
+    await going_on_at(other, one)
     one.renew()
     with pytest.raises(JournalUnavailable, match="counts as interrupted"):
         await one.call()
@@ -151,10 +156,7 @@ async def test_an_outcome_that_a_replica_writes_when_it_wakes_is_no_tampering(
 
 async def test_a_replica_that_wakes_ends_no_execution_that_goes_on_elsewhere(replicas: tuple[Replica, Replica]) -> None:
     one, other = replicas
-    record = await one.begin()
-    one.lapse()
-    await other.settle()
-    assert await other.journal.reopen_execution(record, Session("s2"))
+    await going_on_at(other, one)
     one.renew()
     await one.end()
     assert await other.settle() == "running"
@@ -168,10 +170,7 @@ async def test_a_replica_that_wakes_ends_no_call_that_was_made_elsewhere_meanwhi
 ) -> None:
     """Such a call would count as never sent, and be sent once more when the program is resumed."""
     one, other = replicas
-    record = await one.begin()
-    one.lapse()
-    await other.settle()
-    assert await other.journal.reopen_execution(record, Session("s2"))
+    await going_on_at(other, one)
     await other.call()
     assert await one.end_call(CallStatus.UNSENT) == ["started"]
     assert await other.end_call(CallStatus.SUCCEEDED) == ["succeeded"], "control: its own replica ends it"

@@ -1,9 +1,9 @@
 """Limits of permission rules and of the whole product: how many calls go through in a time or an execution.
 
 A call counts once, when it is let through: for the limits of its execution after the check of its arguments and the
-answer of a person, for those of a time in the transaction that records it. While a person is asked about it, and until
-it counts, it has a place in each. A call that an earlier run made, or that is not sent, has to do with the limits of
-its execution alone.
+answer of a person, for rate limits in the transaction that records it. While a person is asked about it, and until it
+counts, it is reserved in each. A call that an earlier run made, or that is not sent, has to do with the limits of its
+execution alone.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ _QUOTA = "limits.calls_per_minute"
 
 
 class Limits:
-    """Used on the event loop only, so that calls at the same time can't exceed a limit of their execution. What limits
-    of a time have let through is in the database, for all products that use it; the places in them are known to this
-    product alone, so another one may ask a person about a call for which there is none left in the end."""
+    """Used on the event loop only, so that calls at the same time can't exceed a limit of their execution. What rate
+    limits have let through is in the database, for all products that use it. Reservations are known to this product
+    alone, so another one may ask a person about a call that is refused in the end."""
 
     def __init__(self, config: LiveConfig, policy: Policy, journal: Journal) -> None:
         self._config = config
         self._policy = policy
         self._journal = journal
-        self._places: defaultdict[PrincipalId, Counter[str]] = defaultdict(Counter)
-        """Principal → limit of a time → calls that have a place."""
+        self._reserved: defaultdict[PrincipalId, Counter[str]] = defaultdict(Counter)
+        """Principal → rate limit → calls that are reserved in it."""
 
-    async def take_place(self, call: Call) -> None:
-        """Deny a call that exceeds a limit; another one gets a place in each, until it counts or `leave` is called."""
+    async def reserve(self, call: Call) -> None:
+        """Deny a call that exceeds a limit; another one is reserved in each, until it counts or `release` is called."""
         limits = self._limits(call)
         denied = self._denied(call, limits)
         if denied is None:
             for it in limits:
-                if it.name not in call.places:
-                    call.places[it.name] = self._taken(call, it)
-                    call.places[it.name][it.name] += 1
-            if of_time := [self._left(call, it) for it in limits if it.seconds is not None]:
-                denied = await self._journal.limit_reached(of_time)
+                if it.name not in call.reservations:
+                    call.reservations[it.name] = self._taken(call, it)
+                    call.reservations[it.name][it.name] += 1
+            if rates := [self._left(call, it) for it in limits if it.seconds is not None]:
+                denied = await self._journal.limit_reached(rates)
         if denied is not None:
             call.decision = denied
 
-    def leave(self, call: Call) -> None:
-        """Give the places of a call to others."""
-        for name, taken in call.places.items():
+    def release(self, call: Call) -> None:
+        """End the reservations of a call."""
+        for name, taken in call.reservations.items():
             taken[name] -= 1
-        call.places.clear()
+        call.reservations.clear()
 
     def count(self, call: Call) -> None:
         """Deny a call that exceeds a limit of its execution; another one counts, and is to be recorded with
@@ -68,12 +68,12 @@ class Limits:
             call.decision = denied
             return
         for it in of_execution:
-            if call.places.pop(it.name, None) is None:
+            if call.reservations.pop(it.name, None) is None:
                 call.calls.counted[it.name] += 1
             call.counted.add(it.name)
 
     def uncounted(self, call: Call) -> list[CallLimit]:
-        """The limits of a time that have not counted a call which is to be sent, with the calls that others leave."""
+        """The rate limits that have not counted a call which is to be sent, with the calls that others leave."""
         return [self._left(call, it) for it in call.limits if it.name not in call.counted]
 
     def _limits(self, call: Call) -> list[CallLimit]:
@@ -94,12 +94,14 @@ class Limits:
         return [it for it in limits.values() if it.name not in call.counted and (is_sent or it.seconds is None)]
 
     def _denied(self, call: Call, limits: list[CallLimit]) -> Deny | None:
-        """The decision on a call for which one of them has no place; None if all have, as far as is known here."""
+        """The decision on a call that exceeds one of them; None if it exceeds none, as far as is known here."""
         return next((it.denied(math.inf) for it in limits if self._left(call, it).calls < 1), None)
 
     def _left(self, call: Call, limit: CallLimit) -> CallLimit:
-        """A limit with the calls that are left by other calls: those of its execution, or those that have a place."""
-        return replace(limit, calls=limit.calls - self._taken(call, limit)[limit.name] + (limit.name in call.places))
+        """A limit with the calls that are left by other calls: those of its execution, or those that are reserved."""
+        return replace(
+            limit, calls=limit.calls - self._taken(call, limit)[limit.name] + (limit.name in call.reservations)
+        )
 
     def _taken(self, call: Call, limit: CallLimit) -> Counter[str]:
-        return call.calls.counted if limit.seconds is None else self._places[limit.principal]
+        return call.calls.counted if limit.seconds is None else self._reserved[limit.principal]

@@ -65,16 +65,24 @@ def to_json(value: Any, errors: str = "replace") -> str:
     return text
 
 
+class _Queue:
+    """Requests of one kind. Any thread adds to `unsent`, one at a time sends, and one takes answers."""
+
+    def __init__(self) -> None:
+        self.max_unanswered = 1
+        self.unsent: collections.deque[tuple[str, str, Future[Any]]] = collections.deque()
+        """For each: the start of its frame, the (long) JSON of its arguments, and its future."""
+        self.unanswered: dict[int, Future[Any]] = {}
+
+
 class Link:
     """Requests to the host by id, any number in flight."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._max_calls = 1
-        self._unsent: collections.deque[tuple[str, str, Future[Any], bool]] = collections.deque()
-        """For each: the start of its frame, the (long) JSON of its arguments, its future, and whether it is a call."""
-        self._unanswered: dict[int, tuple[Future[Any], bool]] = {}
-        """For each, whether it is a call."""
+        self._calls = _Queue()
+        self._others = _Queue()
+        """One at a time beside the calls, which may all hang when the program has given them up."""
         self._last_id = 0
         self._outgoing: collections.deque[str] = collections.deque()
         self._sending = threading.Lock()
@@ -93,7 +101,7 @@ class Link:
     def begin(self, frame: dict[str, Any]) -> None:
         self.execution_id = frame["execution_id"]
         self.call_bytes = frame["limits"]["call_bytes"]
-        self._max_calls = frame["limits"]["calls_in_flight"]
+        self._calls.max_unanswered = frame["limits"]["calls_in_flight"]
 
     def open(self, timeout_s: float | None = None) -> Any:
         """Wait for the program: the first frame of all; None if it does not come in time."""
@@ -111,9 +119,8 @@ class Link:
     def request(self, op: str, **fields: Any) -> Future[Any]:
         """Ask the host. All but a `read` go before the calls that wait: the program stands still until then."""
         future: Future[Any] = Future()
-        is_call = op == "read"
-        ask = (to_json({"op": op, **fields})[1:-1], "", future, is_call)
-        (self._unsent.append if is_call else self._unsent.appendleft)(ask)
+        queue = self._calls if op == "read" else self._others
+        queue.unsent.append((to_json({"op": op, **fields})[1:-1], "", future))
         self._flush()
         return future
 
@@ -131,7 +138,7 @@ class Link:
         if forms and _bytes(head) + _bytes(arguments_json) + _MAX_REST_BYTES > self.call_bytes:
             head = to_json(frame)  # the host counts the whole frame
         future: Future[Any] = Future()
-        self._unsent.append((f'{head[1:-1]},"arguments":', arguments_json, future, True))
+        self._calls.unsent.append((f'{head[1:-1]},"arguments":', arguments_json, future))
         self._flush()
         return future
 
@@ -146,34 +153,33 @@ class Link:
         Whoever is sending already sends this too: another thread, or this very one, when an object that is collected in
         the midst of a send prints.
         """
-        while self._has_next() and self._sending.acquire(blocking=False):
+        while (self._outgoing or self._next_queue()) and self._sending.acquire(blocking=False):
             try:
-                while self._has_next():
-                    self._send_next()
+                while self._send_next():
+                    pass
             finally:
                 self._sending.release()
 
-    def _has_next(self) -> bool:
-        return bool(self._outgoing) or self._may_ask()
+    def _next_queue(self) -> _Queue | None:
+        """The one whose first request the host takes now; other threads change them meanwhile."""
+        for queue in (self._others, self._calls):
+            if queue.unsent and len(queue.unanswered) < queue.max_unanswered:
+                return queue
+        return None
 
-    def _may_ask(self) -> bool:
-        """The host takes one other request beside the calls, which may all hang when the program has given them up."""
-        if not self._unsent:
-            return False
-        *_, is_call = self._unsent[0]
-        same = sum(is_call is other for _, other in self._unanswered.values())
-        return same < (self._max_calls if is_call else 1)
-
-    def _send_next(self) -> None:
+    def _send_next(self) -> bool:
         if self._outgoing:
             self._transport.send(self._outgoing.popleft())
-            return
-        head, body, future, is_call = self._unsent.popleft()
-        if not future.set_running_or_notify_cancel():
-            return  # whoever asked was cancelled while it waited, so nothing must happen any more
-        self._last_id += 1  # here, since ids have to grow
-        self._unanswered[self._last_id] = future, is_call
-        self._transport.send(f'{{"id":{self._last_id},{head}{body}}}')
+            return True
+        queue = self._next_queue()
+        if queue is None:
+            return False
+        head, body, future = queue.unsent.popleft()
+        if future.set_running_or_notify_cancel():  # else whoever asked was cancelled: nothing must happen any more
+            self._last_id += 1  # here, since ids have to grow
+            queue.unanswered[self._last_id] = future
+            self._transport.send(f'{{"id":{self._last_id},{head}{body}}}')
+        return True
 
     def reply(self, op: str, error: Callable[[str], Exception], **fields: Any) -> tuple[Any, str]:
         """Send a request and block until it is answered; gives the value and its encoding. A refusal is raised as
@@ -196,7 +202,7 @@ class Link:
 
     @property
     def in_flight(self) -> int:
-        return len(self._unanswered) + len(self._unsent)
+        return sum(len(queue.unanswered) + len(queue.unsent) for queue in (self._calls, self._others))
 
     def pump(self, timeout_s: float | None) -> bool:
         """Receive one reply, if one comes in time."""
@@ -204,8 +210,10 @@ class Link:
         if text is None:
             return False
         reply = _DECODER.decode(text)
-        future, is_call = self._unanswered.pop(reply["id"], (None, False))
-        self.call_characters += len(text) if is_call else 0
+        future = self._others.unanswered.pop(reply["id"], None)
+        if future is None:
+            future = self._calls.unanswered.pop(reply["id"], None)
+            self.call_characters += len(text)
         del text
         self._flush()
         if future is not None and not future.done():  # it is, if whoever asked was cancelled meanwhile

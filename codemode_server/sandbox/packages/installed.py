@@ -1,0 +1,45 @@
+"""The packages of one installation: a read-only folder that programs see as /packages, and what is in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+GUEST_FOLDER = "/packages"
+"""Where programs see the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    name: str
+    """As the package index has it."""
+    version: str
+    modules: tuple[str, ...]
+    """The names that programs import, without dots."""
+    size_bytes: int
+    """Of its unpacked files."""
+    wasm_obstacle: str = ""
+    """Why programs in WASM can't import it; empty if they can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """What of `sandbox.packages` programs can import."""
+
+    folder: Path | None = None
+    """On the host; None if nothing is installed."""
+    installed: tuple[Package, ...] = ()
+    """Those that the settings list, and what these need."""
+    problem: str = ""
+    """Why those of the settings are not installed; empty if they are, or none are listed."""
+    remedy: str = ""
+    """What the person can do about it."""
+
+    def modules(self, *, in_wasm: bool) -> frozenset[str]:
+        """The names that programs in such a sandbox can import."""
+        return frozenset(
+            module for package in self.installed if not (in_wasm and package.wasm_obstacle) for module in package.modules
+        )
+
+
+NO_PACKAGES = Packages()

@@ -38,7 +38,10 @@ class Packages:
     def modules(self, *, in_wasm: bool) -> frozenset[str]:
         """The names that programs in such a sandbox can import."""
         return frozenset(
-            module for package in self.installed if not (in_wasm and package.wasm_obstacle) for module in package.modules
+            module
+            for package in self.installed
+            if not (in_wasm and package.wasm_obstacle)
+            for module in package.modules
         )
 
 

@@ -61,10 +61,12 @@ import ast
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox import registry
 from codemode_server.sandbox.contract import Ending, Outcome, SandboxCount
+from codemode_server.sandbox.packages.installed import NO_PACKAGES
 from codemode_server.sandbox.registry import BackendSpec, Check, Diagnosis
 
 class Literals:
     name, level, importable, build, count = "literals", IsolationLevel.WASM, None, "1", SandboxCount(1, 0)
+    packages = NO_PACKAGES
 
     async def tend(self): ...
     async def aclose(self): ...

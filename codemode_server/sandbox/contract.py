@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from codemode_server.processes.stream_readers import FrameReader
     from codemode_server.sandbox.channel import Channel
+    from codemode_server.sandbox.packages.installed import Packages
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +236,8 @@ class SandboxBackend(Protocol):
     level: IsolationLevel
     importable: frozenset[str] | None
     """The top-level modules that programs can import; None if that is not known."""
+    packages: Packages
+    """What of `sandbox.packages` is there."""
 
     @property
     def count(self) -> SandboxCount:

@@ -25,6 +25,7 @@ from codemode_server.sandbox.contract import SandboxBackend
 from codemode_server.sandbox.registry import BACKENDS, SandboxSettings
 from tests.sandbox.lab import MICROVM, Lab
 from tests.sandbox.nodes import TOKEN, node
+from tests.sandbox.package_folder import make_packages
 
 EMPTY = """
 import os, shutil
@@ -50,18 +51,25 @@ async def _started(name: str, factory: pytest.TempPathFactory) -> AsyncIterator[
         if name == "remote":
             started = await stack.enter_async_context(node("--workspaces", workspace.parent))
             settings |= {"nodes": [started.address], "node_token": TOKEN}
-        (spec,) = (spec for spec in BACKENDS if spec.name == name)
-        made = await spec.create(
-            SandboxSettings.model_validate(settings),
-            LimitSettings(),
-            workspace,
-            lambda line: print(line, file=sys.stderr),
-        )
+        chosen, limits = SandboxSettings.model_validate(settings), LimitSettings()
+        made: SandboxBackend
+        if name == "microsandbox":
+            from codemode_server.sandbox.backends.microvm.backend import create
+
+            packages = make_packages(_beside(factory, "packages"))
+            made = await create(chosen, limits, workspace, _print, packages)
+        else:
+            (spec,) = (spec for spec in BACKENDS if spec.name == name)
+            made = await spec.create(chosen, limits, workspace, _print)
         tending = asyncio.create_task(made.tend())
         yield made
         tending.cancel()
         await asyncio.wait([tending])
         await made.aclose()
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")

@@ -12,6 +12,7 @@ import pkgutil
 import sys
 import zoneinfo
 import zoneinfo._common
+from importlib.machinery import BYTECODE_SUFFIXES, SOURCE_SUFFIXES, FileFinder, SourceFileLoader, SourcelessFileLoader
 from typing import IO
 
 import wit_world  # made by componentize-py from world.wit
@@ -62,6 +63,12 @@ def _load(key: str) -> IO[bytes]:
         raise zoneinfo.ZoneInfoNotFoundError(f"No time zone found with key {key}") from None
 
 
+def _leave_out_native_code() -> None:
+    """Find no extension modules, which can't be loaded here: a package may have the same module in Python beside."""
+    loaders = (SourceFileLoader, SOURCE_SUFFIXES), (SourcelessFileLoader, BYTECODE_SUFFIXES)
+    sys.path_hooks[-1] = FileFinder.path_hook(*loaders)
+
+
 _take_in()
 _take_in_zones()
 
@@ -110,7 +117,8 @@ class WitWorld(wit_world.WitWorld):
 for _ in range(_WARM_UPS):
     warm_up.warm_up(_run_async)
 sys.argv = [""]
-sys.path[:] = []
+sys.path[:] = [modules.PACKAGES_FOLDER]
+_leave_out_native_code()
 asyncio.events._set_running_loop(None)
 gc.collect()
 gc.freeze()

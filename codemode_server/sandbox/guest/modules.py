@@ -34,6 +34,8 @@ from .value_descriptions import is_json
 from .values import Unfinished, resolve
 
 FOLDER = "/workspace"
+PACKAGES_FOLDER = "/packages"
+"""The packages that the person lists, where there are any: on `sys.path`, read-only."""
 _CHARACTERS_PER_TOKEN = 4
 
 

@@ -93,6 +93,7 @@ def run(stream: socket.socket) -> None:
     link.wait = _wait_on(link)
     calls = Calls(link)
     modules.install(link, calls, advice=_ADVICE).add(frame["modules"])
+    _add_packages()
     run_async = loops.install(Loop)
     _watch_children()
     # Other processes would have no link; a pool of them means the same to a program that only wants the results.
@@ -101,6 +102,12 @@ def run(stream: socket.socket) -> None:
     threading.Thread(target=_read, args=(link,), name="codemode-link", daemon=True).start()
     ended = _take_in_subprocesses(link)
     runner.run(link, calls, frame, run_async, ended)
+
+
+def _add_packages() -> None:
+    """After the standard library, before what the image has installed, which may be another version."""
+    installed = (at for at, folder in enumerate(sys.path) if folder.endswith(("site-packages", "dist-packages")))
+    sys.path.insert(next(installed, len(sys.path)), modules.PACKAGES_FOLDER)
 
 
 def _watch_children() -> None:

@@ -28,6 +28,7 @@ from codemode_server.sandbox.backends.microvm.wire import WireBroken
 from codemode_server.sandbox.channel import Channel, NotBegun
 from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxCount, started, with_reason
 from codemode_server.sandbox.importable import STANDARD
+from codemode_server.sandbox.packages.installed import NO_PACKAGES, Packages
 from codemode_server.sandbox.quota import Quota, Quotas
 from codemode_server.sandbox.registry import DEFAULT_IMAGE, SandboxSettings
 from codemode_server.support.private_files import NotPrivate, private_folder
@@ -45,7 +46,11 @@ _DIGITS = 8
 
 
 async def create(
-    settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Callable[[str], None]
+    settings: SandboxSettings,
+    limits: LimitSettings,
+    workspace: Path | None,
+    announce: Callable[[str], None],
+    packages: Packages = NO_PACKAGES,
 ) -> MicrovmBackend:
     """A started backend, unless a microVM is known not to boot here. Raises `SandboxUnavailable` with the reason and
     what to do."""
@@ -54,7 +59,7 @@ async def create(
         raise known
     if known is None:
         announce("trying a microVM on this machine, once")
-    backend = MicrovmBackend(settings, limits, workspace, announce=announce)
+    backend = MicrovmBackend(settings, limits, workspace, packages=packages, announce=announce)
 
     async def boot() -> float:
         return (await started(backend)).boot_seconds
@@ -87,10 +92,14 @@ class MicrovmBackend:
         limits: LimitSettings,
         workspace: Path | None,
         *,
+        packages: Packages = NO_PACKAGES,
         announce: Callable[[str], None] = _log.info,
     ) -> None:
         self._announce = announce
-        self.importable: frozenset[str] | None = STANDARD if settings.image == DEFAULT_IMAGE else None
+        self.packages = packages
+        self.importable: frozenset[str] | None = None
+        if settings.image == DEFAULT_IMAGE:
+            self.importable = STANDARD | packages.modules(in_wasm=False)
         memory_mb = max(settings.memory_mb, limits.memory_mb + _BESIDE_PROGRAM_MB)
         self._settings = settings.model_copy(update={"memory_mb": memory_mb})
         longest = limits.wall_seconds + limits.upstream_seconds + _AFTER_AGE_SECONDS
@@ -137,7 +146,9 @@ class MicrovmBackend:
             while True:
                 name, folder = self._run.next_name(), self._run.folder
                 try:
-                    return await Machine.boot(self._settings, self._life_seconds, name, folder, workspace)
+                    return await Machine.boot(
+                        self._settings, self._life_seconds, name, folder, workspace, self.packages.folder
+                    )
                 except BootFailed as error:
                     if not pauses_s:
                         raise

@@ -1,8 +1,8 @@
 """One microVM: boots with a supervisor, runs one program after another, and is killed at the end.
 
-It shares with the host: /workspace, bound from a folder and owned by the programs' user inside; the guest's modules,
-read-only; and one vsock route to a socket that is removed once the supervisor has connected. It has no network and no
-environment variables of the host.
+It shares with the host: /workspace, bound from a folder and owned by the programs' user inside; the guest's modules and
+the packages, read-only; and one vsock route to a socket that is removed once the supervisor has connected. It has no
+network and no environment variables of the host.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from anyio.abc import SocketStream
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm.wire import Wire, WireBroken
+from codemode_server.sandbox.packages.installed import GUEST_FOLDER
 from codemode_server.sandbox.registry import SandboxSettings
 
 if TYPE_CHECKING:
@@ -69,7 +70,13 @@ class Machine:
 
     @classmethod
     async def boot(
-        cls, settings: SandboxSettings, life_seconds: float, name: str, folder: Path, workspace: Path | None
+        cls,
+        settings: SandboxSettings,
+        life_seconds: float,
+        name: str,
+        folder: Path,
+        workspace: Path | None,
+        packages: Path | None,
     ) -> Machine:
         """Boots one and waits for its supervisor. `folder` is a private folder for its socket. After `life_seconds` the
         runtime ends it, as a last resort. Raises `SandboxUnavailable` if it can't be booted, or its image is
@@ -79,7 +86,7 @@ class Machine:
         try:
             with anyio.fail_after(_BOOT_SECONDS):
                 async with _GuestListener(folder / f"{name[-6:]}.sock") as listener:
-                    box = await _create(settings, life_seconds, name, listener.path, workspace)
+                    box = await _create(settings, life_seconds, name, listener.path, workspace, packages)
                     stream, errors = await _start_supervisor(box, settings, listener)
                     machine = cls(name, box, Wire(stream), errors, workspace)
                     await machine._meet(settings)
@@ -198,7 +205,12 @@ class _Errors:
 
 
 async def _create(
-    settings: SandboxSettings, life_seconds: float, name: str, socket: Path, workspace: Path | None
+    settings: SandboxSettings,
+    life_seconds: float,
+    name: str,
+    socket: Path,
+    workspace: Path | None,
+    packages: Path | None,
 ) -> Sandbox:
     from microsandbox import (
         HostPermissions,
@@ -214,8 +226,9 @@ async def _create(
     from microsandbox.errors import ImageNotFoundError, MicrosandboxError
 
     bind: dict[str, Any] = {"nosuid": True, "nodev": True, "stat_virtualization": StatVirtualization.RELAXED}
+    read_only = {f"{_MODULES}/codemode_guest": GUEST} | ({GUEST_FOLDER: packages} if packages is not None else {})
     volumes = {
-        f"{_MODULES}/codemode_guest": Volume.bind(str(GUEST), readonly=True, uid=0, gid=0, **bind),
+        **{name: Volume.bind(str(it), readonly=True, uid=0, gid=0, **bind) for name, it in read_only.items()},
         "/tmp": Volume.tmpfs(size_mib=settings.disk_mb, nosuid=True, nodev=True),  # noqa: S108 - the guest's
     }
     if workspace is not None:

@@ -24,6 +24,7 @@ from codemode_server.sandbox.backends.wasm.process import ENDED_WHILE_IDLE, SIGN
 from codemode_server.sandbox.channel import Channel, NotBegun
 from codemode_server.sandbox.contract import HostApi, Outcome, Program, SandboxCount, with_reason
 from codemode_server.sandbox.importable import IN_WASM
+from codemode_server.sandbox.packages.installed import NO_PACKAGES, Packages
 from codemode_server.sandbox.quota import Quota, Quotas, ended_itself, is_empty
 from codemode_server.support import temporary
 
@@ -36,9 +37,12 @@ class WasmBackend:
 
     name = "wasm"
     level = IsolationLevel.WASM
-    importable: frozenset[str] | None = IN_WASM
 
-    def __init__(self, *, warm: int = 1, announce: Callable[[str], None] = _log.info) -> None:
+    def __init__(
+        self, *, warm: int = 1, packages: Packages = NO_PACKAGES, announce: Callable[[str], None] = _log.info
+    ) -> None:
+        self.packages = packages
+        self.importable: frozenset[str] | None = IN_WASM | packages.modules(in_wasm=True)
         self._warm = warm
         self._announce = announce
         self._native: Path | None = None
@@ -128,13 +132,13 @@ class WasmBackend:
             is_new, is_fit = not self._idle, False
             worker = await self._start_worker() if is_new else self._idle.pop()
             try:
-                if worker.instance is not None and not worker.instance.is_for(program):
+                if worker.instance is not None and not worker.instance.is_for(program, self.packages.folder):
                     scratch = worker.instance.scratch
                     await worker.drop_instance()
                     self._leave(scratch)
                 if worker.instance is None:
                     await worker.ready()
-                    await worker.prepare(_make_instance(program))
+                    await worker.prepare(self._make_instance(program))
                 is_fit = True
             except SandboxUnavailable:
                 if is_new:
@@ -176,7 +180,22 @@ class WasmBackend:
             return last
         if last is not None:
             self._leave(last.scratch)
-        return _make_instance(program)
+        return self._make_instance(program)
+
+    def _make_instance(self, program: Program) -> Instance:
+        scratch, packages = None, self.packages.folder
+        try:
+            scratch = temporary.make("tmp")
+            return Instance.for_program(program, scratch, packages)
+        except OSError as error:
+            if scratch is not None:
+                temporary.remove(scratch)
+            if packages is not None and not packages.is_dir():
+                reason = f"the folder of the packages for programs, {packages}, was removed"
+                raise SandboxUnavailable(reason, "`codemode-server setup` installs them") from error
+            reason = f"no folder for a program's /tmp can be made in {tempfile.gettempdir()}: {error.strerror}"
+            remedy = "where the disk is full, `codemode-server workspace clean` removes the programs' files"
+            raise SandboxUnavailable(reason, remedy, is_temporary=True) from error
 
     async def _fill(self) -> None:
         while len(self._idle) < self._warm and not self._closed:
@@ -217,16 +236,3 @@ class WasmBackend:
                     component.prepared, self._announce, abandon_on_cancel=True
                 )
             return self._native
-
-
-def _make_instance(program: Program) -> Instance:
-    scratch = None
-    try:
-        scratch = temporary.make("tmp")
-        return Instance.for_program(program, scratch)
-    except OSError as error:
-        if scratch is not None:
-            temporary.remove(scratch)
-        reason = f"no folder for a program's /tmp can be made in {tempfile.gettempdir()}: {error.strerror}"
-        remedy = "where the disk is full, `codemode-server workspace clean` removes the programs' files"
-        raise SandboxUnavailable(reason, remedy, is_temporary=True) from error

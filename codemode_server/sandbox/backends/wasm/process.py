@@ -18,6 +18,7 @@ from codemode_server.processes.stream_readers import FrameReader, FramingError, 
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.sandbox.contract import Program
+from codemode_server.sandbox.packages.installed import GUEST_FOLDER
 from codemode_server.sandbox.quota import Quota
 
 SIGNAL = framed(b"")
@@ -42,11 +43,14 @@ class Instance:
     """Inodes of its folders."""
 
     @classmethod
-    def for_program(cls, program: Program, scratch: Path) -> Instance:
-        """The parameters for a program. Raises OSError if a folder is missing."""
+    def for_program(cls, program: Program, scratch: Path, packages: Path | None) -> Instance:
+        """The parameters for a program; `packages` is the folder that it can import from. Raises OSError if a folder is
+        missing."""
         folders = {"/tmp": scratch}  # noqa: S108 - the guest's name
         if program.workspace is not None:
             folders["/workspace"] = program.workspace
+        if packages is not None:
+            folders[GUEST_FOLDER] = packages
         limits = program.limits
         settings = {
             "memory_bytes": limits.memory_mb * 2**20,
@@ -54,15 +58,16 @@ class Instance:
             # One file may grow a little past the quota, so that the quota, with its setting, ends the program.
             "file_bytes": (limits.workspace_mb + 1) * 2**20,
             # On Windows this wasmtime lets programs out of their folders: GHSA-f2pq-268w-886c.
+            "read_only": [GUEST_FOLDER],
             "folders": {} if sys.platform == "win32" else {name: str(path) for name, path in folders.items()},
         }
         inodes = tuple([os.stat(path).st_ino for path in folders.values()])  # noqa: PTH116 - faster, for each program
         return cls(scratch, program.workspace, frames.encode(settings), inodes)
 
-    def is_for(self, program: Program) -> bool:
+    def is_for(self, program: Program, packages: Path | None) -> bool:
         """True if it fits a program: the same parameters, and no folder was replaced or removed."""
         try:
-            return self == Instance.for_program(program, self.scratch)
+            return self == Instance.for_program(program, self.scratch, packages)
         except OSError:
             return False
 

@@ -223,7 +223,7 @@ def _run_one(
     store.set_limits(memory_size=settings["memory_bytes"])
     world = wasmtime.WasiConfig()
     for guest_path, host_path in settings["folders"].items():
-        world.preopen_dir(host_path, guest_path)
+        world.preopen_dir(host_path, guest_path, guest_path not in settings["read_only"])
     store.set_wasi(world)
     try:
         run = linker.instantiate(store, code).get_func(store, "run")

@@ -1,0 +1,61 @@
+"""A folder of packages as an installation leaves it, made by hand: what the guest sees as /packages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codemode_server.sandbox.packages.installed import Package, Packages
+
+FILES = {
+    "parcel/__init__.py": "from .inner import weigh\n__version__ = '1.2'\n",
+    "parcel/inner.py": """
+def weigh(value):
+    if value < 0:
+        raise ValueError("less than nothing")
+    return value * 2
+
+def each(values, function):
+    return [function(value) for value in values]
+""",
+    "parcel/data.txt": "a text beside the code",
+    "parcel-1.2.dist-info/METADATA": "Metadata-Version: 2.1\nName: parcel\nVersion: 1.2\n",
+    "spread/part/__init__.py": "origin = __file__",
+    "helpers.py": "origin = __file__",
+    "empty/data.txt": "",
+    "json.py": "origin = __file__",
+    "codemode.py": "origin = __file__",
+    "servers/__init__.py": "origin = __file__",
+    "speedups.py": "origin = __file__",
+    "speedups.abi3.so": "no ELF file",
+    "speedups.so": "no ELF file",
+    "loud.py": "import sys\nprint('imported')\nprint('to stderr', file=sys.stderr)",
+    "ending.py": "import os\nos._exit(0)",
+    "leaving.py": "import sys\nsys.exit('left')",
+    "hungry.py": "held = bytearray(200 * 2**20)",
+    "endless.py": "while True: pass",
+    "working.py": """
+import threading
+results = []
+threads = [threading.Thread(target=results.append, args=(number,)) for number in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+""",
+    "broken.py": "import parcel\nparcel.weigh(-1)",
+    "lame.py": "import not_there",
+}
+NATIVE = "it has native code, which the WASM sandbox can't run: it needs a microVM"
+
+
+def make_packages(folder: Path) -> Packages:
+    """The files in a folder, which is made, and what they are."""
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    modules = {Path(name).parts[0].removesuffix(".py") for name in FILES if name.endswith(".py")}
+    return Packages(
+        folder,
+        (
+            Package("parcel", "1.2", tuple(sorted(modules)), 1_000),
+            Package("Quick", "3", ("quick",), 1_000, wasm_obstacle=NATIVE),
+        ),
+    )

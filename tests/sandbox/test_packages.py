@@ -1,0 +1,173 @@
+"""What programs import from /packages: read-only, after what is ours and the standard library, before /workspace, and
+with the limits of the program that imports it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from codemode_server.sandbox.backends.wasm.backend import WasmBackend
+from codemode_server.sandbox.contract import Ending, SandboxBackend, started
+from codemode_server.sandbox.importable import IN_WASM
+from tests.sandbox.lab import MICROVM, Lab, cases
+from tests.sandbox.package_folder import make_packages
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def wasm_with_packages(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SandboxBackend]:
+    packages = make_packages(tmp_path_factory.mktemp("packages") / "files")
+    backend = await started(WasmBackend(packages=packages))
+    yield backend
+    await backend.aclose()
+
+
+@pytest.fixture(params=["wasm_with_packages", pytest.param("microsandbox", marks=MICROVM)])
+def backend(request: pytest.FixtureRequest) -> SandboxBackend:
+    made: SandboxBackend = request.getfixturevalue(request.param)
+    return made
+
+
+@pytest.fixture
+def lab(backend: SandboxBackend, tmp_path: Path, request: pytest.FixtureRequest) -> Lab:
+    is_wasm = backend.name == "wasm"
+    return Lab(backend, tmp_path if is_wasm else request.getfixturevalue("workspace"))
+
+
+async def test_a_package_is_imported_with_its_data_and_its_version(lab: Lab) -> None:
+    code = """
+    import importlib.metadata, importlib.resources
+    import parcel, spread.part
+    from parcel.inner import each
+    data = importlib.resources.files("parcel").joinpath("data.txt").read_text()
+    [parcel.weigh(2), each([1, 2], parcel.weigh), data, importlib.metadata.version("parcel"), spread.part.origin]
+    """
+    found = [4, [2, 4], "a text beside the code", "1.2", "/packages/spread/part/__init__.py"]
+    assert await lab.value(code) == found
+
+
+CHANGES = {
+    "write": "open(folder + '/new.py', 'w').close()",
+    "append": "open(folder + '/helpers.py', 'a').close()",
+    "delete": "os.unlink(folder + '/helpers.py')",
+    "rename": "os.rename(folder + '/helpers.py', folder + '/other.py')",
+    "replace": "os.replace('/workspace/own.py', folder + '/helpers.py')",
+    "change the time": "os.utime(folder + '/helpers.py', (1, 1))",
+    "truncate": "os.truncate(folder + '/helpers.py', 0)",
+    "make a folder": "os.mkdir(folder + '/folder')",
+    "remove a folder": "os.rmdir(folder + '/empty')",
+    "link": "os.symlink('own.py', folder + '/link.py')",
+}
+
+
+@pytest.mark.parametrize("change", cases(CHANGES, "write"))
+async def test_a_program_cant_change_packages(lab: Lab, change: str) -> None:
+    code = f"""
+import os
+open('/workspace/own.py', 'w').close()
+os.makedirs('/workspace/copy/empty', exist_ok=True)
+open('/workspace/copy/helpers.py', 'w').close()
+def is_refused(folder):
+    try:
+        {change}
+    except OSError:
+        return True
+    return False
+found = [is_refused("/packages"), is_refused("/workspace/copy")]
+import helpers
+[*found, helpers.origin]
+"""
+    folder = lab.backend.packages.folder
+    assert folder is not None
+    before = state_of(folder)
+    assert await lab.value(code) == [True, False, "/packages/helpers.py"]
+    assert state_of(folder) == before
+
+
+async def test_a_program_cant_change_the_mode_of_a_package(lab: Lab) -> None:
+    """WASI has no modes: there it does nothing."""
+    folder = lab.backend.packages.folder
+    assert folder is not None
+    before = state_of(folder)
+    await lab.run("import os\nos.chmod('/packages/helpers.py', 0o777)")
+    assert state_of(folder) == before
+
+
+def state_of(folder: Path) -> dict[str, tuple[int, int, float]]:
+    found = {str(it): it.stat() for it in folder.rglob("*")}
+    return {path: (status.st_mode, status.st_size, status.st_mtime) for path, status in found.items()}
+
+
+async def test_what_is_ours_comes_first_then_the_standard_library_then_packages_then_the_workspace(lab: Lab) -> None:
+    code = """
+    for name in ("json", "codemode", "servers", "helpers", "own"):
+        open(f"/workspace/{name}.py", "w").write("origin = __file__")
+    import json, codemode, servers, helpers, own
+    [hasattr(json, "origin"), hasattr(codemode, "origin"), "origin" in vars(servers), helpers.origin, own.origin]
+    """
+    assert await lab.value(code) == [False, False, False, "/packages/helpers.py", "/workspace/own.py"]
+
+
+async def test_native_code_beside_a_module_in_python_is_not_tried_in_wasm(wasm_with_packages: SandboxBackend) -> None:
+    lab = Lab(wasm_with_packages, None)
+    assert await lab.value("import speedups\nspeedups.origin") == "/packages/speedups.py"
+
+
+async def test_the_check_knows_what_can_be_imported(wasm_with_packages: SandboxBackend) -> None:
+    importable: Any = wasm_with_packages.importable
+    assert {"parcel", "spread"} < importable - IN_WASM
+    assert "quick" not in importable
+
+
+async def test_output_and_threads_of_a_package_are_those_of_the_program(lab: Lab) -> None:
+    outcome = await lab.run("import loud, working\nsorted(working.results)")
+    assert (outcome.ending, outcome.value) == (Ending.RETURNED, [0, 1, 2])
+    assert (outcome.stdout, outcome.stderr) == ("imported\n", "to stderr\n")
+
+
+@pytest.mark.parametrize("module", cases(["ending", "leaving"]))
+async def test_a_package_that_ends_the_program_does_what_the_program_would(lab: Lab, module: str) -> None:
+    own = {"ending": "import os\nos._exit(0)", "leaving": "import sys\nsys.exit('left')"}[module]
+    outcome, expected = await lab.run(f"import {module}"), await lab.run(own)
+    assert outcome.ending is expected.ending
+    assert outcome.error is not None
+    assert expected.error is not None
+    assert (outcome.error.type, outcome.error.message) == (expected.error.type, expected.error.message)
+    assert await lab.value("import parcel\nparcel.weigh(1)") == 2, "the next program is not affected"
+
+
+async def test_the_memory_of_a_package_is_the_programs(lab: Lab) -> None:
+    assert await lab.value("import hungry\nlen(hungry.held)", memory_mb=400) == 200 * 2**20
+    outcome = await lab.run("import hungry", memory_mb=128)
+    assert outcome.error is not None
+    assert outcome.error.type in ("MemoryError", "LimitExceeded")
+
+
+async def test_the_time_of_an_import_is_the_programs(lab: Lab) -> None:
+    assert await lab.limit("import endless", wall_seconds=2) == "limits.wall_seconds"
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "shown"),
+    cases(
+        {
+            "in a function": ("import parcel\n\nparcel.weigh(-1)", 3, "line 3: parcel.weigh(-1)"),
+            "in a callback": (
+                "from parcel.inner import each\ndef halve(x):\n    return x / 0\neach([1], halve)",
+                3,
+                "line 4: each([1], halve)\nline 3, in halve: return x / 0",
+            ),
+            "on import": ("import broken", 1, "line 1: import broken"),
+        },
+        "in a callback",
+    ),
+)
+async def test_a_traceback_shows_the_programs_own_lines(lab: Lab, code: str, line: int, shown: str) -> None:
+    error = await lab.failure(code)
+    assert error.line == line
+    assert error.traceback.rpartition("\n")[0] == shown

@@ -89,6 +89,7 @@ class ProgramRuns:
             self.refusals(execution.caller).of,
             workspace.may_have_module,
             None if skills is None else partial(skills.why_missing, execution.owner),
+            packages=backend.packages,
         )
 
 

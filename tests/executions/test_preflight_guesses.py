@@ -63,7 +63,7 @@ OTHERS = {
     "#!/usr/bin/env bash\n\n# all of them\nls -la /servers": "programs are Python, not shell; write: import os",
     "# first the page\ncurl https://example.com": "programs are Python, not shell; programs have no network",
     "ls -la | head": "programs are Python, not shell",
-    "!pip install rich": "programs are Python, not shell; only the standard library",
+    "!pip install rich": "programs are Python, not shell; a program can install nothing; the user can add packages",
     "curl https://example.com": "programs are Python, not shell; programs have no network",
     "const p = await crm.getPerson({id: '1'});": f"programs are Python; write: {PERSON}",
     "import { refund } from './servers/crm';\nconsole.log(await refund());": f"programs are Python; write: {BOTH}",

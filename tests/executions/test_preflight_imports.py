@@ -8,6 +8,7 @@ import pytest
 
 from codemode_server.executions.preflight.preflight import CheckContext
 from codemode_server.sandbox.importable import IN_WASM
+from codemode_server.sandbox.packages.installed import NO_PACKAGES, Package, Packages
 
 from .kit import OFFICE, checked, lines, preflight, with_skills
 
@@ -15,10 +16,14 @@ HEAD = "from servers.github import boom, create_issue\ncreate_issue('a', 'b')\n"
 
 
 async def found(
-    code: str, importable: frozenset[str] | None = IN_WASM, saved: frozenset[str] = frozenset()
+    code: str,
+    importable: frozenset[str] | None = IN_WASM,
+    saved: frozenset[str] = frozenset(),
+    packages: Packages = NO_PACKAGES,
 ) -> tuple[list[str], list[str]]:
+    context = CheckContext(importable, may_be_in_workspace=saved.__contains__, packages=packages)
     async with preflight(OFFICE) as check:
-        result = await check.check(HEAD + code, CheckContext(importable, may_be_in_workspace=saved.__contains__))
+        result = await check.check(HEAD + code, context)
     return lines(result.errors), lines(result.warnings)
 
 
@@ -45,6 +50,48 @@ async def test_an_import_that_fails_for_certain_stops_the_program(code: str) -> 
     assert len(errors) == 1
     assert errors[0].startswith(FAILING[code])
     assert warnings == []
+
+
+TO_ADD = "only the standard library is available; {}the user can add {} to sandbox.packages in upstream.yaml{}"
+PACKAGES = {
+    "bs4": TO_ADD.format("use html.parser, or ", "beautifulsoup4", ""),
+    "openpyxl.styles": TO_ADD.format("", "openpyxl", ""),
+    "PIL": TO_ADD.format("", "pillow", ", which needs a microVM"),
+    "requests": "programs have no network; call a tool instead (search_tools finds it): from servers.<server> import "
+    "<tool>",
+}
+
+
+@pytest.mark.parametrize("module", PACKAGES)
+async def test_a_package_that_is_not_listed_is_named_as_the_person_can_add_it(module: str) -> None:
+    errors, _ = await found(f"import {module}")
+    assert errors == [f"3: no module named {module!r}: {PACKAGES[module]}"]
+
+
+EXCEL = Package("openpyxl", "3.1", ("openpyxl",), 1_000)
+NUMPY = Package("numpy", "2.3", ("numpy",), 1_000, wasm_obstacle="it has native code, which the WASM sandbox can't run")
+
+
+async def test_a_listed_package_is_imported_and_one_that_wasm_cant_run_is_refused_with_the_reason() -> None:
+    packages = Packages(Path("/nowhere"), (EXCEL, NUMPY))
+    importable = IN_WASM | packages.modules(in_wasm=True)
+    assert await found("import openpyxl.styles", importable, packages=packages) == ([], [])
+    assert (await found("import numpy as np", importable, packages=packages))[0] == [
+        "3: no module named 'numpy': numpy needs a microVM: it has native code, which the WASM sandbox can't run; "
+        "write [f(x) for x in values], and use math, statistics (mean, stdev, linear_regression) and random"
+    ]
+    assert (await found("import yaml", importable, packages=packages))[0][0].startswith(
+        "3: no module named 'yaml': only the standard library and the user's packages are available; there is no YAML"
+    )
+
+
+async def test_packages_that_could_not_be_installed_are_named_with_the_reason() -> None:
+    packages = Packages(problem="opnpyxl is not in the package index")
+    assert (await found("import openpyxl", packages=packages))[0] == [
+        "3: no module named 'openpyxl': the user's packages are not installed: opnpyxl is not in the package index; "
+        "search_tools finds tools"
+    ]
+    assert "not installed" not in (await found("import lzma", packages=packages))[0][0], "it is no package"
 
 
 @pytest.mark.parametrize(

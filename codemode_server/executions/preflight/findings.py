@@ -96,7 +96,9 @@ class Findings:
     def _each(self) -> Iterator[Finding]:
         context = self._context
         is_saved = context.may_be_in_workspace
-        failing = failing_imports(self.reading, context.importable, self._catalog, context.why_no_skill, is_saved)
+        failing = failing_imports(
+            self.reading, context.importable, self._catalog, context.why_no_skill, is_saved, context.packages
+        )
         for statement, message in failing:
             if not self._certainty.is_handled(statement):
                 yield self.finding(statement, message)

@@ -42,7 +42,7 @@ _INSTEAD = {
     "write: import os; os.listdir('/servers') or os.listdir('/workspace'), open('/workspace/…').read()": (
         "ls cat pwd cd head tail find grep mkdir rm cp mv touch echo tree sed awk wc chmod"
     ),
-    "only the standard library is there, and nothing can be installed": (
+    "a program can install nothing; the user can add packages to sandbox.packages in upstream.yaml": (
         "pip pip3 npm npx yarn uv uvx apt apt-get brew conda"
     ),
     NO_NETWORK: "curl wget ssh",

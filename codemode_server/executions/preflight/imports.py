@@ -1,13 +1,14 @@
 """Imports that fail, recognized before the first call of a program has had its effect.
 
-A module is missing only if the sandbox is known to have nothing but the standard library and the modules in /workspace,
-and the program neither writes the module nor changes how modules are found.
+A module is missing only if the sandbox is known to have nothing but the standard library, packages that are known, and
+the modules in /workspace, and the program neither writes the module nor changes how modules are found.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Callable, Iterator
 
 from codemode_server.catalog.catalog import Catalog
@@ -21,8 +22,8 @@ from codemode_server.sandbox.guest.advice import (
 )
 from codemode_server.sandbox.guest.similar_names import similar_name
 from codemode_server.sandbox.importable import STANDARD
+from codemode_server.sandbox.packages.installed import Packages
 
-_STANDARD_LIBRARY_ONLY = "only the standard library is available"
 _MAX_SERVERS = 3
 _MCP_MODULES = ("mcp", "fastmcp", "mcp_client", "mcp_tools", "tools", "modelcontextprotocol")
 _CHANGES_FINDERS = re.compile(
@@ -58,9 +59,11 @@ def failing_imports(
     catalog: Catalog,
     why_no_skill: Callable[[str], str] | None,
     is_saved: Callable[[str], bool],
+    packages: Packages,
 ) -> Iterator[tuple[_Import, str]]:
     """Imports that fail when they are reached, each with a message. `importable` are the modules of the sandbox, None
-    if they are not known; `catalog` has the servers and tools; `why_no_skill` and `is_saved` are as for `Preflight`."""
+    if they are not known, and `packages` where some of these are from; `catalog` has the servers and tools;
+    `why_no_skill` and `is_saved` are as for `Preflight`."""
     texts = [it.value for it in reading.nodes if isinstance(it, ast.Constant) and isinstance(it.value, str)]
 
     def is_missing(name: str) -> bool:
@@ -78,7 +81,7 @@ def failing_imports(
             message = next(filter(None, map(why_no_skill, _imported_skills(node))), "") if why_no_skill else ""
         if not message and not changes_finders:
             missing = next((name for name in imported_modules(node) if name and is_missing(name.partition(".")[0])), "")
-            message = missing and f"no module named {missing!r}: {_in_place_of(missing, node, catalog)}"
+            message = missing and f"no module named {missing!r}: {_in_place_of(missing, node, catalog, packages)}"
         if message:
             yield node, message
 
@@ -92,23 +95,36 @@ def shadowed_imports(reading: Reading, is_saved: Callable[[str], bool]) -> Itera
                     yield node, shadowed_module(name)
 
 
-def _in_place_of(name: str, node: _Import, catalog: Catalog) -> str:
-    """Advice for a missing module: a tool or a server with its name, or where else to look."""
+def _in_place_of(name: str, node: _Import, catalog: Catalog, packages: Packages) -> str:
+    """Advice for a missing module: why its package can't be used, a tool or a server with its name, or where else to
+    look."""
     root = name.partition(".")[0]
     members = [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else []
     if found := next((it for member in members or [""] if (it := imports_of([name, member], catalog))), ""):
         return f"write: {found}"
     if root in _MCP_MODULES:
         return TOOLS_ARE_FUNCTIONS
-    advice = on_module(name, _STANDARD_LIBRARY_ONLY)
+    obstacle = _obstacle(root, packages)
+    there = "the standard library and the user's packages are" if packages.installed else "the standard library is"
+    only = obstacle or f"only {there} available"
+    advice = on_module(name, only, can_be_added=not obstacle)
     if found := fitting_tools(root, catalog):
-        return f"{(advice or _STANDARD_LIBRARY_ONLY).partition('; call a tool')[0]}; or a tool: {found}"
+        return f"{(advice or only).partition('; call a tool')[0]}; or a tool: {found}"
     word = root.lower().removesuffix("_sdk").removesuffix("_client")
     near = [server.name for server in catalog.servers if word in server.name.lower().split("_")][:_MAX_SERVERS]
     if near:
-        return f"{advice or _STANDARD_LIBRARY_ONLY}; {' or '.join(f'servers.{server}' for server in near)} may do it"
+        return f"{advice or only}; {' or '.join(f'servers.{server}' for server in near)} may do it"
     own = f"a module saved as /workspace/{root}.py could be imported"
-    return advice or f"{_STANDARD_LIBRARY_ONLY}; search_tools finds tools; {own}"
+    return advice or f"{only}; search_tools finds tools{'' if obstacle else f'; {own}'}"
+
+
+def _obstacle(root: str, packages: Packages) -> str:
+    """Why a module of a package that the user lists, or may list, is not there; empty if no such reason is known."""
+    for package in packages.installed:
+        if root in package.modules and package.wasm_obstacle:
+            return f"{package.name} needs a microVM: {package.wasm_obstacle}"
+    is_standard = root in sys.stdlib_module_names
+    return f"the user's packages are not installed: {packages.problem}" if packages.problem and not is_standard else ""
 
 
 def _imported_skills(node: _Import) -> list[str]:

@@ -15,6 +15,7 @@ import anyio.to_thread
 from codemode_server.catalog.catalog import Catalog, RefusalOf, no_refusal
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import ResultKey
+from codemode_server.sandbox.packages.installed import NO_PACKAGES, Packages
 from codemode_server.support.off_loop import without_collector
 from codemode_server.support.text import first_lines
 
@@ -50,6 +51,8 @@ class CheckContext:
     """Says that there is no skill of a name; empty if there is one. None if that is not known."""
     is_module: bool = False
     """True if the text is itself to be imported: its functions count as called."""
+    packages: Packages = NO_PACKAGES
+    """Those of the sandbox."""
 
 
 _NOTHING_KNOWN = CheckContext()

@@ -40,6 +40,31 @@ _INSTEAD = {
     "bs4": "use html.parser",
     "lxml": "use xml.etree.ElementTree or html.parser",
 }
+_DISTRIBUTIONS = {
+    "Crypto": "pycryptodome",
+    "PIL": "pillow",
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil",
+    "docx": "python-docx",
+    "fitz": "pymupdf",
+    "jwt": "pyjwt",
+    "pptx": "python-pptx",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+"""Well-known packages by the names of their modules, where these are others."""
+_NAMED_ALIKE = """
+icalendar jinja2 lxml markdown matplotlib networkx numpy openpyxl pandas pdfplumber polars pyarrow pydantic pypdf pytz
+rapidfuzz regex reportlab rich scipy seaborn sympy tabulate tqdm unidecode xlrd xlsxwriter xmltodict
+"""
+_NATIVE = """
+Crypto PIL cv2 fitz lxml matplotlib numpy pandas pdfplumber polars pyarrow pydantic rapidfuzz regex reportlab scipy
+seaborn skimage sklearn
+"""
+"""Modules of packages that need native code."""
 _TOOL_MODULES = ("client", "codemode", "servers", "skills", "tool_discovery", "workflows")
 PACKAGES = ("servers", "codemode", "skills")
 _LONGEST_MODULE = 30
@@ -90,17 +115,27 @@ def shadowed_module(name: str) -> str:
     return f"{name} is the name of a module of {owner}, so /workspace/{name}.py is never imported; rename the file"
 
 
-def on_module(name: str, reason: str) -> str | None:
-    """Advice for a missing module, with the reason where that helps; None if nothing is known."""
+def on_module(name: str, reason: str, *, can_be_added: bool = True) -> str | None:
+    """Advice for a missing module, with the reason where that helps; None if nothing is known. `can_be_added`: the user
+    could list its package."""
     root = name.partition(".")[0]
     if root in NETWORK_MODULES:
         return NO_NETWORK
-    if root in _INSTEAD:
-        return f"{reason}; {_INSTEAD[root]}"
+    package = _distribution_of(root) if can_be_added else ""
+    to_add = f"the user can add {package} to sandbox.packages in upstream.yaml" if package else ""
+    if to_add and root in _NATIVE.split():
+        to_add += ", which needs a microVM"
+    if ways := [it for it in (_INSTEAD.get(root, ""), to_add) if it]:
+        return f"{reason}; {', or '.join(ways)}"
     near = _near_module(root)
     if near in _TOOL_MODULES:
         return f"did you mean {near + name[len(root) :]!r}?"
     return f"did you mean {near!r}? {reason}" if near else None
+
+
+def _distribution_of(root: str) -> str:
+    """The well-known package, as the index has it, that has a module of this name; empty if there is none."""
+    return _DISTRIBUTIONS.get(root) or (root if root in _NAMED_ALIKE.split() else "")
 
 
 def _near_module(root: str) -> str:

@@ -15,7 +15,8 @@ from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.features import provided
 from codemode_server.records.executions import has_database
-from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, candidates, demand
+from codemode_server.sandbox.packages.installed import Package, Packages
+from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, candidates, demand, packages_of
 from codemode_server.search.vector_ranker import SearchDiagnosis, diagnose
 from codemode_server.startup.stores import database_place
 from codemode_server.storage.database import Database
@@ -113,4 +114,17 @@ def run_setup(parsed: argparse.Namespace) -> int:
 
 async def _prepare(settings: SandboxSettings, archive: Path | None) -> list[Check]:
     steps = [await spec.prepare(settings, archive, announce) for spec in BACKENDS]
-    return [step for step in steps if step is not None]
+    return [*(step for step in steps if step is not None), *_packages(await packages_of(settings, announce))]
+
+
+def _packages(packages: Packages) -> list[Check]:
+    if packages.problem:
+        return [Check("packages", "failed", f"{packages.problem}; {packages.remedy}".removesuffix("; "))]
+    return [
+        Check("package", "ok", f"{it.name} {it.version}, {it.size_bytes / 1e6:.1f} MB{_in_wasm(it)}")
+        for it in packages.installed
+    ]
+
+
+def _in_wasm(package: Package) -> str:
+    return f"; not in WASM: {package.wasm_obstacle}" if package.wasm_obstacle else ""

@@ -148,7 +148,8 @@ class Reading:
             }
         )
         node_ca = settings.sandbox.node_ca and self._path(settings.sandbox.node_ca)
-        sandbox = settings.sandbox.model_copy(update={"node_ca": node_ca})
+        lock = self._path(settings.sandbox.packages_lock)
+        sandbox = settings.sandbox.model_copy(update={"node_ca": node_ca, "packages_lock": lock})
         model = settings.search.model
         search = settings.search
         if is_folder(model):  # otherwise it stays unset, so that search knows that it was not configured

@@ -26,7 +26,7 @@ class OidcSettings(Section):
     """The claim that is the name of the principal, for instance `preferred_username` or `email`. Choose one that the
     issuer's users can't change themselves."""
     principals: dict[Claim, PrincipalName] = Field(default={})
-    """Values of that claim that stand for another name, for instance where `sub` is no name of a principal. The others
+    """The principals that values of that claim stand for; needed where `sub` is no name of a principal. Other values
     stand for themselves."""
     groups_claim: Claim | None = None
     """The claim with the names of the principal's groups, a list of texts, for instance `groups`."""

@@ -21,5 +21,7 @@ syslog termios this tkinter tty turtle turtledemo winreg winsound
 _LIBRARY = (sys.stdlib_module_names | _NEWER) - {*_REMOVED.split()}
 STANDARD = _LIBRARY | TOOL_MODULES | {"pip", "tzdata"}
 IN_WASM = STANDARD - {"pip", *_NOT_IN_WASM.split()}
-NEVER_IN_WORKSPACE = frozenset(it for it in _LIBRARY if not it.startswith("_")) | TOOL_MODULES | {"__future__"}
+RESERVED = _LIBRARY | TOOL_MODULES
+"""Modules that no package may have."""
+NEVER_IN_WORKSPACE = frozenset(it for it in RESERVED if not it.startswith("_")) | {"__future__"}
 """Modules that are imported from the sandbox or not at all, whatever files /workspace has."""

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from codemode_server.domain.executions import IsolationLevel
+from codemode_server.sandbox.packages.installed import NO_PACKAGES, Packages
 from codemode_server.support.setting_types import Holds, Number, ProblemWithin, Seconds, Section
 
 if TYPE_CHECKING:
@@ -53,9 +54,18 @@ class SandboxSettings(Section):
     disk_mb: Number = Field(default=256, ge=16, le=8_192)
     """Size of /tmp in a microVM, MiB, which is in its memory. Everything else but /workspace is read-only."""
     idle_seconds: Seconds = 900.0
-    """A session's microVM that has run nothing for this time is ended; the next program gets another."""
+    """A microVM idle for this time is ended; the next program gets another."""
     age_seconds: Seconds = 7_200.0
-    """A microVM older than this runs no further program and is replaced."""
+    """An older microVM runs no further program and is replaced."""
+
+    packages: tuple[Annotated[str, Field(max_length=200)], ...] = Field(default=(), max_length=50)
+    """Packages that programs can import, such as `openpyxl>=3.1`. Installed at the next start, or with `codemode-server
+    setup`, from wheels only; nothing of them runs outside the sandbox."""
+    packages_lock: str = Field(
+        default="pylock.packages.toml", max_length=1_000, pattern=r"^(.*[/\\])?pylock\.[A-Za-z0-9_-]+\.toml$"
+    )
+    """File of their versions and hashes; made when they are installed, and relative to the configuration file. Commit
+    it to have the same versions elsewhere."""
 
     nodes: tuple[Annotated[str, Field(pattern=r"^[^\s/@]+:\d{1,5}$")], ...] = Field(default=(), max_length=100)
     """Machines that run `codemode-server node`, as `host:port`; a name may have several addresses. Connections use TLS,
@@ -65,6 +75,15 @@ class SandboxSettings(Section):
     node_ca: str | None = Field(default=None, max_length=1_000)
     """File with the certificates to trust, or the nodes' own; relative to the configuration file. Default: those that
     the system trusts."""
+
+    @field_validator("packages")
+    @classmethod
+    def _packages_are_names(cls, packages: tuple[str, ...]) -> tuple[str, ...]:
+        if packages:
+            from codemode_server.sandbox.packages.requirements import check
+
+            check(packages)
+        return packages
 
     @model_validator(mode="after")
     def _backend_can_meet_requirement(self) -> Self:
@@ -144,7 +163,7 @@ class _MicroVm(BackendSpec):
     ) -> SandboxBackend:
         from codemode_server.sandbox.backends.microvm import backend
 
-        return await backend.create(settings, limits, workspace, announce)
+        return await backend.create(settings, limits, workspace, announce, await packages_of(settings, announce))
 
 
 class _Wasm(BackendSpec):
@@ -164,7 +183,8 @@ class _Wasm(BackendSpec):
         from codemode_server.sandbox.backends.wasm.backend import WasmBackend
         from codemode_server.sandbox.contract import started
 
-        return await started(WasmBackend(warm=settings.warm, announce=announce))
+        packages = await packages_of(settings, announce)
+        return await started(WasmBackend(warm=settings.warm, packages=packages, announce=announce))
 
 
 class _Remote(BackendSpec):
@@ -191,6 +211,29 @@ BACKENDS: tuple[BackendSpec, ...] = (
     _Remote("remote", None, "sandbox node"),
 )
 """The strongest isolation first."""
+
+
+async def packages_of(settings: SandboxSettings, announce: Announce) -> Packages:
+    """What the settings list of packages, installed now if it is not."""
+    if not settings.packages:
+        return NO_PACKAGES
+    from codemode_server.sandbox.packages import installation
+
+    return await installation.ensure(settings, announce)
+
+
+def wasm_backend(packages: Packages, announce: Announce) -> SandboxBackend:
+    """A WASM backend that is not started, for what is done with packages when they are installed."""
+    from codemode_server.sandbox.backends.wasm.backend import WasmBackend
+
+    return WasmBackend(packages=packages, announce=announce)
+
+
+def wasm_build() -> str:
+    """Identifies the WASM sandbox's build: packages are compiled and tried for one."""
+    from codemode_server.sandbox.backends.wasm import build
+
+    return build.read_stamp(build.COMPONENT).get("component", "")
 
 
 def processor_features() -> str:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "upstream.yaml"
-NODES = {"nodes", "node_token", "node_ca"}
-"""Settings of the sandbox that have no default to show."""
+OTHERS = {"nodes", "node_token", "node_ca", "packages", "packages_lock"}
+"""Settings of the sandbox that have no default to show, or one that depends on the folder."""
 
 
 def _uncommented() -> str:
@@ -48,7 +48,9 @@ def test_everything_that_stands_in_comments_loads_too_and_shows_the_defaults(fol
     assert settings.permissions.rules
     assert settings.limits == defaults.limits
     assert settings.sandbox.nodes
-    assert settings.sandbox.model_dump(exclude=NODES) == defaults.sandbox.model_dump(exclude=NODES)
+    assert settings.sandbox.packages
+    assert Path(settings.sandbox.packages_lock).is_absolute()
+    assert settings.sandbox.model_dump(exclude=OTHERS) == defaults.sandbox.model_dump(exclude=OTHERS)
     assert settings.search == defaults.search
     assert TracingSettings.of(settings).service_name == TracingSettings.of(defaults).service_name
     assert settings.state.payloads == defaults.state.payloads

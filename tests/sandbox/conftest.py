@@ -11,7 +11,7 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ import pytest_asyncio
 
 from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.executions import IsolationLevel
-from codemode_server.sandbox.backends.wasm import build
+from codemode_server.sandbox.backends.wasm import build, component
 from codemode_server.sandbox.contract import SandboxBackend
 from codemode_server.sandbox.registry import BACKENDS, SandboxSettings
 from tests.sandbox.lab import MICROVM, Lab
 from tests.sandbox.nodes import TOKEN, node
 from tests.sandbox.package_folder import make_packages
+from tests.sandbox.package_index import Index, package_index
 
 EMPTY = """
 import os, shutil
@@ -137,3 +138,24 @@ def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         path.chmod(0o700)
     shutil.rmtree(path)
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    """A package index that uv takes for the only one."""
+    with package_index() as served:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", f"{served.address}/simple")
+        monkeypatch.setenv("UV_NO_CACHE", "1")
+        yield served
+
+
+@pytest.fixture
+def package_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the installations of packages, in a cache of the test's own; the sandbox is not compiled again."""
+    cache = tmp_path / "cache" / "codemode-server"
+    cache.mkdir(parents=True, mode=0o700)
+    if not build.is_current():
+        build.build_component()
+    (cache / "wasm").symlink_to(component.cache_folder())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
+    return cache / "packages"

@@ -1,0 +1,194 @@
+"""Installs the packages of `sandbox.packages` and finds them again: resolve, fetch, unpack, compile, try.
+
+    <user's cache>/codemode-server/packages/wheels/<sha256>     what was fetched
+                                            <key>/files         what programs see as /packages
+                                            <key>/packages.json what is in it
+
+The key is made of the locked wheels, the sandbox's build and the machine, so a folder never changes once it has its
+name. A failed installation is not tried again by this process: what programs can import is the same as long as it runs,
+for its checks and for what the model was told. The next start, and `codemode-server setup`, try again.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import logging
+import os
+import sys
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import platformdirs
+from pydantic import TypeAdapter, ValidationError
+
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.processes import file_lock
+from codemode_server.sandbox import registry
+from codemode_server.sandbox.contract import started
+from codemode_server.sandbox.packages import guest_steps, locked, unpacking
+from codemode_server.sandbox.packages.installed import NO_PACKAGES, Package, Packages
+from codemode_server.sandbox.packages.locked import NotInstalled, Wheel
+from codemode_server.sandbox.packages.unpacking import Unpacked
+from codemode_server.sandbox.registry import Announce, SandboxSettings
+from codemode_server.support import untrusted_files
+from codemode_server.support.private_files import NotPrivate, private_folder, private_subfolder, replace_private
+from codemode_server.support.text import counted, first_few
+
+_log = logging.getLogger(__name__)
+_FORM = "1"
+"""Changes when what is in a folder is made in another way."""
+_OLD_SECONDS = 90 * 86_400.0
+_POLL_S = 0.2
+_MAKING, _RECORD, _FILES, _WHEELS = "making", "packages.json", "files", "wheels"
+_Record = TypeAdapter(tuple[Package, ...])
+_SETUP = "run: codemode-server setup"
+ON_WINDOWS = Packages(
+    problem="programs on Windows get no packages, since its WASM sandbox has no safe folders", remedy="use WSL"
+)
+
+
+def find(settings: SandboxSettings) -> Packages:
+    """What is installed for these settings; installs nothing."""
+    if not settings.packages:
+        return NO_PACKAGES
+    if sys.platform == "win32":
+        return ON_WINDOWS
+    try:
+        wheels = locked.read(Path(settings.packages_lock), settings.packages)
+        found = None if wheels is None else _find(_folder(), wheels)
+    except NotInstalled as error:
+        return Packages(problem=error.reason, remedy=error.remedy)
+    return found or Packages(problem=f"{first_few(settings.packages, 5)}: not installed yet", remedy=_SETUP)
+
+
+async def ensure(settings: SandboxSettings, announce: Announce) -> Packages:
+    """The packages of these settings, installed now if they are not. A failure is a `Packages` with a problem, and a
+    warning in the log."""
+    if not settings.packages:
+        return NO_PACKAGES
+    if sys.platform == "win32":
+        return ON_WINDOWS
+    try:
+        try:
+            return await _ensure(settings, announce)
+        except NotPrivate as error:
+            raise NotInstalled(str(error)) from None
+        except OSError as error:
+            remedy = "make room on the disk, and start again" if error.errno == errno.ENOSPC else ""
+            raise NotInstalled(f"the folder of the packages can't be filled: {error.strerror}", remedy) from None
+    except NotInstalled as error:
+        _log.warning("programs have no packages: %s", error)
+        return Packages(problem=error.reason, remedy=error.remedy)
+
+
+async def _ensure(settings: SandboxSettings, announce: Announce) -> Packages:
+    lock, folder = Path(settings.packages_lock), private_folder(_folder(), "$XDG_CACHE_HOME")
+    wheels = locked.read(lock, settings.packages)
+    if wheels is not None and (found := _find(folder, wheels)):
+        return found
+    with ExitStack() as stack:
+        await _take_turn(stack, folder / "install.lock")
+        making = folder / _MAKING
+        files = await anyio.to_thread.run_sync(_make, making)
+        try:
+            return await _install(settings, lock, files, announce)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(_remove, making)
+
+
+async def _install(settings: SandboxSettings, lock: Path, files: Path, announce: Announce) -> Packages:
+    """With the turn, fill the empty folder, and give it its name."""
+    making, folder = files.parent, files.parent.parent
+    wheels = locked.read(lock, settings.packages)
+    if wheels is None:
+        announce(f"looking for versions of {first_few(settings.packages, 5)} that fit together, once")
+        wheels = await locked.resolve(settings.packages, lock)
+    if found := _find(folder, wheels):  # another product was quicker
+        return found
+    began = time.monotonic()
+    announce(f"installing {counted(len(wheels), 'package')} for programs: {first_few([it.name for it in wheels], 5)}")
+    await unpacking.fetch(wheels, private_subfolder(folder, _WHEELS))
+    unpacked = await anyio.to_thread.run_sync(unpacking.unpack, wheels, folder / _WHEELS, files)
+    packages = await _tried(unpacked, files, announce)
+    replace_private(making / _RECORD, _Record.dump_json(packages, indent=1))
+    target = folder / _key(wheels)
+    await anyio.to_thread.run_sync(_remove, target)  # what `_find` found unsound
+    making.rename(target)
+    announce(f"{counted(len(packages), 'package')} for programs installed ({time.monotonic() - began:.0f} s)")
+    await anyio.to_thread.run_sync(_remove_old, folder)
+    return Packages(target / _FILES, packages)
+
+
+async def _tried(unpacked: list[Unpacked], files: Path, announce: Announce) -> tuple[Package, ...]:
+    """Compile all, and try which of them the WASM sandbox can import, if it runs here."""
+    obstacles = [""] * len(unpacked)
+    try:
+        backend = await started(registry.wasm_backend(Packages(files), announce))
+        try:
+            await guest_steps.compile_all(backend, files, unpacked)
+            obstacles = [await guest_steps.obstacle(backend, it) for it in unpacked]
+        finally:
+            with anyio.CancelScope(shield=True):
+                await backend.aclose()
+    except SandboxUnavailable as error:
+        _log.warning("the packages for programs are not compiled: %s", error)
+    return tuple(
+        Package(it.wheel.name, it.wheel.version, tuple(sorted(it.modules)), it.size_bytes, obstacle)
+        for it, obstacle in zip(unpacked, obstacles, strict=True)
+    )
+
+
+async def _take_turn(stack: ExitStack, lock: Path) -> None:
+    """Wait until no other product installs."""
+    while True:
+        try:
+            stack.enter_context(file_lock.held(lock, timeout_s=0))
+        except TimeoutError:
+            await anyio.sleep(_POLL_S)
+        else:
+            return
+
+
+def _folder() -> Path:
+    return Path(platformdirs.user_cache_dir("codemode-server", appauthor=False)) / "packages"
+
+
+def _key(wheels: list[Wheel]) -> str:
+    parts = [_FORM, registry.wasm_build(), locked.PYTHON, locked.MACHINE, *sorted(it.sha256 for it in wheels)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _find(folder: Path, wheels: list[Wheel]) -> Packages | None:
+    place = folder / _key(wheels)
+    try:
+        packages = _Record.validate_json((place / _RECORD).read_bytes())
+        os.utime(place)
+    except (OSError, ValidationError):
+        return None
+    return Packages(place / _FILES, packages) if (place / _FILES).is_dir() else None
+
+
+def _remove_old(folder: Path) -> None:
+    """Remove what no product has started with for a long time."""
+    for path in [*folder.iterdir(), *(folder / _WHEELS).iterdir()]:
+        with suppress(OSError):
+            if path.name != _WHEELS and path.lstat().st_mtime < time.time() - _OLD_SECONDS:
+                _remove(path)
+
+
+def _make(folder: Path) -> Path:
+    """A new folder of that name, with an empty one for the files in it, which it gives."""
+    _remove(folder)
+    return private_subfolder(folder.parent, folder.name, _FILES)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        untrusted_files.remove(path)
+    else:
+        path.unlink(missing_ok=True)

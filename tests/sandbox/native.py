@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 from pathlib import Path
@@ -18,20 +19,33 @@ _ROOT = Path(__file__).parents[2]
 _START = """
 import socket, sys
 sys.path.insert(0, sys.argv[2])
+sys.path += sys.argv[3:]
 from codemode_server.sandbox.guest import threads
 threads.run(socket.socket(fileno=int(sys.argv[1])))
 """
 
 
-async def run_natively(program: Program, host_api: HostApi, python: str = sys.executable) -> Outcome:
-    """Run one program; `python` is 3.11 or newer."""
+async def run_natively(
+    program: Program, host_api: HostApi, python: str = sys.executable, packages: Path | None = None
+) -> Outcome:
+    """Run one program; `python` is 3.11 or newer. `packages` is a folder that it imports from."""
     own, theirs = socket.socketpair()
     own.setblocking(False)
     stream = await SocketStream.from_socket(own)
     async with stream:
-        command = [python, "-s", "-B", "-c", _START, str(theirs.fileno()), str(_ROOT)]
+        command = [
+            python,
+            "-s",
+            "-B",
+            "-c",
+            _START,
+            str(theirs.fileno()),
+            str(_ROOT),
+            *([str(packages)] if packages else []),
+        ]
         async with await anyio.open_process(command, pass_fds=[theirs.fileno()], env=_PYTHON) as process:
             theirs.close()
             outcome = await Channel(FrameReader(stream), stream, program, host_api).run()
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                process.kill()
     return outcome

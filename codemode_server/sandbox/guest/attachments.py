@@ -12,19 +12,22 @@ from typing import Any
 from . import encoded
 from .files import Blocks, Fields, File, Shown
 from .link import Link
+from .pictures import is_picture, pictures_of
+from .tables import MAX_VALUES, too_large
 from .values import MAX_DEPTH, resolve
 
 _FEW = 100
 _TAKES = (
-    "a File, a result with files, bytes with mime_type=, the path of a file, or a list of these; a plain value is "
-    "returned by ending the program with it"
+    "a File, a result with files, bytes with mime_type=, the path of a file, a figure of matplotlib, a picture of PIL, "
+    "or a list of these; a plain value is returned by ending the program with it"
 )
 
 
 def make_show(link: Link) -> Callable[..., Shown]:
 
     def show(*things: Any, name: str | None = None, mime_type: str | None = None) -> Shown:
-        """Show images, sounds or files to the model: File, bytes, path, or a list; of a tool's result all its files.
+        """Show images, sounds or files to the model: File, bytes, path, figure, or a list; of a tool's result all its
+        files, of matplotlib.pyplot all open figures.
 
         What exceeds the budget is stored, and the answer names it.
         """
@@ -41,6 +44,13 @@ def hint_on(value: Any) -> str:
     """The hint for a value that the model only sees if it is shown, or for bytes that the output left out."""
     parts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     few = (value, *islice(parts, _FEW))
+    for what in filter(None, map(too_large, few)):
+        return (
+            f"{what} has more than {MAX_VALUES:,} values, so it is shown in short and not stored: return part of it, "
+            "or save it in /workspace"
+        )
+    if any(map(is_picture, few)):
+        return "a figure or picture is shown by: from codemode import show; show(figure)"
     files = [thing for thing in few if isinstance(thing, File) and not thing.is_text]
     if files and all(file.is_link for file in files):
         return "a link is fetched by file.text, file.data or file.save(path)"
@@ -76,6 +86,8 @@ def _files(thing: Any) -> list[File]:
         return [File(thing.getvalue())]
     if isinstance(thing, (str, pathlib.Path)):
         return [_of_path(thing)]
+    if is_picture(thing):
+        return pictures_of(thing)
     raise TypeError(f"show() takes {_TAKES}; not {type(thing).__name__}")
 
 

@@ -20,7 +20,7 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from . import loops, modules, repetition, runner
+from . import loops, modules, pictures, repetition, runner
 from .calls import Calls
 from .link import Link
 from .loops import Reentrant
@@ -85,6 +85,7 @@ class Loop(Reentrant, asyncio.SelectorEventLoop):
 
 def run(stream: socket.socket) -> None:
     repetition.install()
+    pictures.install()
     transport = SocketTransport(stream)
     link = Link(transport)
     frame = link.open()

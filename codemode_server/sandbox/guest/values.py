@@ -2,7 +2,8 @@
 
 Towards the host one rule serves arguments and results: dicts, lists, strings, numbers, booleans and None as they are;
 tuples, ranges and dict views as lists; sets as sorted lists; dataclasses, named tuples and simple namespaces as dicts;
-dates and times in ISO form; decimals, fractions, UUIDs, paths and time spans as text; enums by value; keys as text.
+dates and times in ISO form; decimals, fractions, UUIDs, paths and time spans as text; enums by value; keys as text;
+tables and arrays of libraries as `tables` has them.
 An argument carries the number or format that such a text also stands for, and the host takes what the schema wants:
 bytes and files are base64, which it decodes where the schema wants plain text.
 A result may hold anything: what JSON has no word for stands there as its `repr`. An argument may not: a tool would
@@ -28,6 +29,7 @@ from typing import Any
 
 from .encoded import MIN_CHARACTERS, without_bytes
 from .files import Fields, File, Shown
+from .tables import MAX_VALUES, is_missing, plain, too_large
 
 MAX_DEPTH = 100
 """Deeper nesting is not data any more, and the host refuses it."""
@@ -44,7 +46,6 @@ class NotJson(TypeError):
 _PLAIN_TEXT = (decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath, datetime.timedelta)
 _KEYS = (str, int, float, types.NoneType, datetime.date, datetime.time, *_PLAIN_TEXT)
 _DICT_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
-_OWN_METHODS = ("model_dump", "_asdict", "tolist", "item", "isoformat")
 _LISTS = (list, tuple, range, collections.deque, *_DICT_VIEWS)
 
 
@@ -91,11 +92,11 @@ class _Encoder:
         if isinstance(value, enum.Enum):
             return self.encode(value.value, depth)
         if isinstance(value, float):
-            return float(value) if math.isfinite(value) else self._not_a_number(value)
+            return float(value) if math.isfinite(value) else None if is_missing(value) else self._not_a_number(value)
         if isinstance(value, str):
             return self._text(str.__str__(value))
         if isinstance(value, (datetime.date, datetime.time)):
-            return self._written(value.isoformat(), value)
+            return None if is_missing(value) else self._written(value.isoformat(), value)
         if isinstance(value, _PLAIN_TEXT):
             return self._written(str(value), value)
         if isinstance(value, (bytes, bytearray, memoryview)):
@@ -127,7 +128,9 @@ class _Encoder:
                 value = _in_order(value)
             if isinstance(value, _LISTS):
                 return [self.encode(item, depth + 1) for item in value]
-            if (made := _by_own_method(value)) is not value:
+            if what := too_large(value):
+                return self._too_large(value, what)
+            if (made := plain(value)) is not value:
                 return self.encode(made, depth + 1)
         finally:
             self._open.discard(own_id)
@@ -147,6 +150,9 @@ class _Encoder:
     def _stranger(self, value: Any) -> Any:
         self.strangers.append(id(value))
         return as_text(value)
+
+    def _too_large(self, value: Any, what: str) -> Any:
+        return self._stranger(value)
 
     def _data(self, data: bytes) -> Any:
         try:
@@ -174,11 +180,14 @@ class _ArgumentEncoder(_Encoder):
         advice = "; send list(…) of it" if isinstance(value, Iterator) else ""
         raise NotJson(f"{type(value).__name__} has no form in JSON{advice}")
 
+    def _too_large(self, value: Any, what: str) -> Any:
+        raise NotJson(f"{what} has more than {MAX_VALUES:,} values in JSON; send less of it, or in several calls")
+
     def _dict(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         for key in value:
-            plain = key.value if isinstance(key, enum.Enum) else resolve(key)
-            if not isinstance(plain, _KEYS):
-                raise NotJson(f"a key of a dict is of type {type(plain).__name__}; JSON takes texts")
+            own = key.value if isinstance(key, enum.Enum) else resolve(key)
+            if not isinstance(own, _KEYS) and not isinstance(plain(own), _KEYS):
+                raise NotJson(f"a key of a dict is of type {type(own).__name__}; JSON takes texts")
         return super()._dict(value, depth)
 
     def _written(self, text: str, value: Any) -> str:
@@ -262,17 +271,6 @@ def as_text(value: Any) -> str:
         return reprlib.repr(type(value))
     except Exception as error:  # noqa: BLE001 - the program's own __repr__ may raise anything
         return f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-
-
-def _by_own_method(value: Any) -> Any:
-    """Plain data that an object of a library makes of itself: pydantic's models, arrays and scalars of numpy."""
-    for name in () if isinstance(value, type) else _OWN_METHODS:
-        if callable(method := getattr(type(value), name, None)):
-            try:
-                return method(value)
-            except Exception:  # noqa: BLE001 - the program's own object may raise anything
-                return value
-    return value
 
 
 def _in_order(value: Iterable[Any]) -> list[Any]:

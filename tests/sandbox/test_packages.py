@@ -12,8 +12,9 @@ import pytest_asyncio
 
 from codemode_server.sandbox.backends.wasm.backend import WasmBackend
 from codemode_server.sandbox.contract import Ending, SandboxBackend, started
+from codemode_server.sandbox.guest.advice import NO_NETWORK
 from codemode_server.sandbox.importable import IN_WASM
-from tests.sandbox.lab import MICROVM, Lab, cases
+from tests.sandbox.lab import MICROVM, Lab, Tools, cases
 from tests.sandbox.package_folder import make_packages
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -89,6 +90,7 @@ import helpers
     assert state_of(folder) == before
 
 
+@pytest.mark.portable
 async def test_a_program_cant_change_the_mode_of_a_package(lab: Lab) -> None:
     """WASI has no modes: there it does nothing."""
     folder = lab.backend.packages.folder
@@ -113,6 +115,37 @@ async def test_what_is_ours_comes_first_then_the_standard_library_then_packages_
     assert await lab.value(code) == [False, False, False, "/packages/helpers.py", "/workspace/own.py"]
 
 
+@pytest.mark.portable
+async def test_packages_and_skills_import_nothing_from_the_workspace(lab: Lab) -> None:
+    """A program could leave there what runs in all later ones."""
+    tools = Tools()
+    tools.saved["own"] = "def own():\n    import extra\n"
+    code = """
+    open("/workspace/extra.py", "w").write("origin = __file__")
+    import able
+    from skills.own import own
+    try:
+        own()
+    except ModuleNotFoundError as error:
+        missing = error.name
+    import extra
+    [able.extra, missing, extra.origin]
+    """
+    assert await lab.value(code, tools) == [None, "extra", "/workspace/extra.py"]
+
+
+@pytest.mark.portable
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        ("open('/packages/helpers.py', 'w')", "files of packages can only be read; write to /tmp or /workspace"),
+        ('raise ImportError("Can\'t connect to HTTPS URL because the SSL module is not available.")', NO_NETWORK),
+    ],
+)
+async def test_a_failure_for_a_package_in_the_sandbox_comes_with_the_way_out(lab: Lab, code: str, hint: str) -> None:
+    assert (await lab.failure(code)).hint == hint
+
+
 async def test_native_code_beside_a_module_in_python_is_not_tried_in_wasm(wasm_with_packages: SandboxBackend) -> None:
     lab = Lab(wasm_with_packages, None)
     assert await lab.value("import speedups\nspeedups.origin") == "/packages/speedups.py"
@@ -124,13 +157,15 @@ async def test_the_check_knows_what_can_be_imported(wasm_with_packages: SandboxB
     assert "quick" not in importable
 
 
+@pytest.mark.portable
 async def test_output_and_threads_of_a_package_are_those_of_the_program(lab: Lab) -> None:
     outcome = await lab.run("import loud, working\nsorted(working.results)")
     assert (outcome.ending, outcome.value) == (Ending.RETURNED, [0, 1, 2])
     assert (outcome.stdout, outcome.stderr) == ("imported\n", "to stderr\n")
 
 
-@pytest.mark.parametrize("module", cases(["ending", "leaving"]))
+@pytest.mark.portable
+@pytest.mark.parametrize("module", ["ending", "leaving"])
 async def test_a_package_that_ends_the_program_does_what_the_program_would(lab: Lab, module: str) -> None:
     own = {"ending": "import os\nos._exit(0)", "leaving": "import sys\nsys.exit('left')"}[module]
     outcome, expected = await lab.run(f"import {module}"), await lab.run(own)
@@ -141,6 +176,7 @@ async def test_a_package_that_ends_the_program_does_what_the_program_would(lab: 
     assert await lab.value("import parcel\nparcel.weigh(1)") == 2, "the next program is not affected"
 
 
+@pytest.mark.portable
 async def test_the_memory_of_a_package_is_the_programs(lab: Lab) -> None:
     assert await lab.value("import hungry\nlen(hungry.held)", memory_mb=400) == 200 * 2**20
     outcome = await lab.run("import hungry", memory_mb=128)
@@ -148,24 +184,23 @@ async def test_the_memory_of_a_package_is_the_programs(lab: Lab) -> None:
     assert outcome.error.type in ("MemoryError", "LimitExceeded")
 
 
+@pytest.mark.portable
 async def test_the_time_of_an_import_is_the_programs(lab: Lab) -> None:
     assert await lab.limit("import endless", wall_seconds=2) == "limits.wall_seconds"
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     ("code", "line", "shown"),
-    cases(
-        {
-            "in a function": ("import parcel\n\nparcel.weigh(-1)", 3, "line 3: parcel.weigh(-1)"),
-            "in a callback": (
-                "from parcel.inner import each\ndef halve(x):\n    return x / 0\neach([1], halve)",
-                3,
-                "line 4: each([1], halve)\nline 3, in halve: return x / 0",
-            ),
-            "on import": ("import broken", 1, "line 1: import broken"),
-        },
-        "in a callback",
-    ),
+    [
+        ("import parcel\n\nparcel.weigh(-1)", 3, "line 3: parcel.weigh(-1)"),
+        (
+            "from parcel.inner import each\ndef halve(x):\n    return x / 0\neach([1], halve)",
+            3,
+            "line 4: each([1], halve)\nline 3, in halve: return x / 0",
+        ),
+        ("import broken", 1, "line 1: import broken"),
+    ],
 )
 async def test_a_traceback_shows_the_programs_own_lines(lab: Lab, code: str, line: int, shown: str) -> None:
     error = await lab.failure(code)

@@ -189,8 +189,8 @@ def _head(found: Found) -> list[str]:
     modules = sorted({module for _, module in unreviewed_imports(reading)}) if reading is not None else []
     if modules:
         names = _line(", ".join(modules))
-        lines.append(f"imports {names}, which is not shown here: from the image of the sandbox, else from /workspace,")
-        lines.append("    where programs can change it after you have accepted this skill")
+        lines.append(f"imports {names}, which is not shown here: from sandbox.packages or the image of the sandbox,")
+        lines.append("    else from /workspace, where programs can change it after you have accepted this skill")
     if skill.sources:
         lines.append("its session had read:")
         sources = [f"    {_line(it.title)}: {', '.join(sorted(it.labels)) or 'no label'}" for it in skill.sources]

@@ -128,8 +128,8 @@ MAX_BYTES = 64 * 1024
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
 _MAX_PROBLEMS = 5
 _FROM_OUTSIDE = (
-    "a skill can't import {!r}: it imports the standard library, servers and skills, since a module in /workspace can "
-    "change after the user has accepted the skill; save that as a skill too"
+    "a skill can't import {!r}: it imports the standard library, packages, servers and skills, since a module in "
+    "/workspace can change after the user has accepted the skill; save that as a skill too"
 )
 _DEFINITIONS = frozenset(
     {"Import", "ImportFrom", "FunctionDef", "AsyncFunctionDef", "ClassDef", "Assign", "AnnAssign", "TypeAlias", "Pass"}

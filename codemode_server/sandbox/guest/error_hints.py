@@ -111,7 +111,11 @@ def _is_in_envelope(key: Any, value: Any) -> bool:
     return key in _ENVELOPE and is_plain and not isinstance(value, (Blocks, Fields))
 
 
-_HINTS_BY_FOLDER = {"skills": advice.NO_SKILL_FILES, "servers": advice.NO_TOOL_FILES}
+_HINTS_BY_FOLDER = {
+    "skills": advice.NO_SKILL_FILES,
+    "servers": advice.NO_TOOL_FILES,
+    "packages": "files of packages can only be read; write to /tmp or /workspace",
+}
 _STARTERS = ("system", "popen", "fork", "forkpty", "execv", "execvp", "posix_spawn", "spawnl", "spawnv")
 _DENIED = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, 76)  # of WASI: not capable
 _MAX_NAMES = 5
@@ -125,6 +129,8 @@ def _of_the_sandbox(error: BaseException) -> str:
             return advice.NO_PROCESSES
         is_network = error.name == "HTTPSConnection" and isinstance(owner, types.ModuleType)
         return advice.NO_NETWORK if is_network else ""
+    if isinstance(error, ImportError) and "SSL" in str(error):  # of requests
+        return advice.NO_NETWORK
     if isinstance(error, RuntimeError) and "determine home directory" in str(error):
         return advice.NO_HOST_FILES
     if not isinstance(error, (OSError, NotImplementedError)):

@@ -41,6 +41,9 @@ _CHARACTERS_PER_TOKEN = 4
 
 PROGRAM_FILES: set[str] = {PROGRAM_FILE}
 """Files whose lines may show in a traceback: the program's own, the skills' and those of modules in /workspace."""
+_APART = (f"{PACKAGES_FOLDER}/", "skills/")
+"""Files whose code imports nothing from /workspace, where a program could leave a module for all that come later: in
+place of one that a package can do without, or of a package that the person lists no more."""
 _ROOTS = ("servers", "skills", "workflows")
 _PROGRAMS = ("skills.", "workflows.")
 """Modules below these are programs: as objects they can be called like the function of their own name."""
@@ -197,6 +200,8 @@ class LastModules(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         folder = FOLDER if path is None else next((it for it in path if it.startswith(f"{FOLDER}/")), None)
+        if path is None and _importing_file().startswith(_APART):
+            folder = None
         if folder is not None and (spec := _spec_in(folder, fullname, is_root=path is None)) is not None:
             return spec
         root = fullname.partition(".")[0]
@@ -204,6 +209,13 @@ class LastModules(importlib.abc.MetaPathFinder):
             return None
         advice = on_module(fullname, self._advice) or self._advice
         raise ModuleNotFoundError(f"No module named {fullname!r}: {advice}", name=fullname)
+
+
+def _importing_file() -> str:
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(("<frozen importlib", __file__)):
+        frame = frame.f_back
+    return frame.f_code.co_filename
 
 
 def _spec_in(folder: str, fullname: str, *, is_root: bool) -> importlib.machinery.ModuleSpec | None:

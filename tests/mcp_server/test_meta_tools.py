@@ -114,6 +114,21 @@ def test_all_that_a_host_carries_of_us_is_under_1200_tokens() -> None:
     assert tokens_of(INSTRUCTIONS) + tokens_of(json.dumps(definitions(Settings()))) < 1_200
 
 
+def test_the_packages_of_programs_are_named_within_a_budget() -> None:
+    def rules(*packages: str) -> str:
+        described = definitions(Settings.model_validate({"sandbox": {"packages": packages}}))[-1]
+        text: str = described["inputSchema"]["properties"]["code"]["description"]
+        return text
+
+    assert "\nStandard library only; no network" in rules()
+    named = "Standard library and the packages openpyxl, python-dateutil, ruamel.yaml only; no network"
+    assert named in rules("openpyxl", "python-dateutil >= 2.9", "ruamel.yaml[jinja2]~=0.18")
+    many = rules(*(f"a-package-with-a-name-{number}" for number in range(50)))
+    assert "a-package-with-a-name-9" in many
+    assert " more only; no network" in many
+    assert tokens_of(many) - tokens_of(rules()) < 200
+
+
 @pytest.mark.parametrize(
     ("permissions", "reads_only", "may_destroy"),
     [

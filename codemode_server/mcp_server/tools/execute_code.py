@@ -7,18 +7,20 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from codemode_server.config.settings import LimitSettings, Settings
+from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import MAX_DESCRIPTION_CHARACTERS
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.mcp_server.listing import Example, Listing
 from codemode_server.mcp_server.product import ToolContext
 from codemode_server.mcp_server.tools.registry import Answer, Description, MetaToolSpec, ToolArguments
+from codemode_server.sandbox.packages.installed import names_of
 from codemode_server.support.off_loop import LARGE_BYTES, is_large, run_sized
-from codemode_server.support.text import clean_line
+from codemode_server.support.text import clean_line, joined_within
 
 MAX_META_CHARACTERS = 500_000
 """The maximum that Claude Code lets a tool ask for: `limits` cut a long answer, and the host doesn't cut it again."""
+_MAX_PACKAGES_CHARACTERS = 400
 _LINES = {"type": "array", "items": {"type": "string"}}
 _RESULT: dict[str, Any] = {
     "type": "object",
@@ -63,7 +65,7 @@ def _describe(settings: Settings, servers: Listing) -> Description:
         found = "those that are not listed here" if servers.has_tools else "the tools of these servers"
         text += f" Import tools as `from servers.<server> import <tool>`; search_tools finds {found}:\n{servers.tools}"
     descriptions = {
-        "code": _rules(settings.limits, servers.example),
+        "code": _rules(settings, servers.example),
         "resume": "In place of code: id of an execution that is waiting or did not end, to go on with it",
         "dry_run": "Hold back calls that may change something; get the plan of them",
         "apply": "In place of code: id of a dry run, to carry out",
@@ -74,12 +76,14 @@ def _describe(settings: Settings, servers: Listing) -> Description:
     return Description(text, options)
 
 
-def _rules(limits: LimitSettings, example: Example) -> str:
+def _rules(settings: Settings, example: Example) -> str:
+    limits, packages = settings.limits, joined_within(names_of(settings.sandbox.packages), _MAX_PACKAGES_CHARACTERS)
+    modules = f"Standard library and the packages {packages}" if packages else "Standard library"
     return f"""\
 Call tools with keyword arguments; they return plain Python values, a failed call raises ToolError. `await` and \
 asyncio.gather work; tool.map(items) calls for each, tool.pages(...) gives the items of all pages (more in \
 servers/__init__.py).
-Standard library only; no network, no host files. Each program starts fresh: only files in /workspace and results \
+{modules} only; no network, no host files. Each program starts fresh: only files in /workspace and results \
 stay. At most {limits.calls:,} calls, {limits.memory_mb} MB, {limits.wall_seconds:g} s of run time plus \
 {limits.upstream_seconds:g} s waiting for servers.
 from codemode import show, results, checkpoint: show(file) lets you see an image or file; results["x…"] is \

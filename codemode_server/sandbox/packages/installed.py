@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,3 +48,9 @@ class Packages:
 
 
 NO_PACKAGES = Packages()
+_NAME = re.compile(r"[\w.-]*")
+
+
+def names_of(requirements: Iterable[str]) -> list[str]:
+    """The names in `sandbox.packages`, without versions."""
+    return [_NAME.match(it.strip())[0] for it in requirements]  # type: ignore[index]

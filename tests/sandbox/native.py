@@ -19,8 +19,8 @@ _ROOT = Path(__file__).parents[2]
 _START = """
 import socket, sys
 sys.path.insert(0, sys.argv[2])
-sys.path += sys.argv[3:]
-from codemode_server.sandbox.guest import threads
+from codemode_server.sandbox.guest import modules, threads
+modules.PACKAGES_FOLDER = (*sys.argv[3:], modules.PACKAGES_FOLDER)[0]
 threads.run(socket.socket(fileno=int(sys.argv[1])))
 """
 

@@ -3,6 +3,7 @@ with the limits of the program that imports it."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox.backends.wasm.backend import WasmBackend
-from codemode_server.sandbox.contract import Ending, SandboxBackend, started
+from codemode_server.sandbox.contract import Ending, Limits, Program, SandboxBackend, started
 from codemode_server.sandbox.guest.advice import NO_NETWORK
 from codemode_server.sandbox.importable import IN_WASM
 from tests.sandbox.lab import MICROVM, Lab, Tools, cases
+from tests.sandbox.native import run_natively
 from tests.sandbox.package_folder import make_packages
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -115,6 +119,17 @@ async def test_what_is_ours_comes_first_then_the_standard_library_then_packages_
     assert await lab.value(code) == [False, False, False, "/packages/helpers.py", "/workspace/own.py"]
 
 
+async def test_any_python_imports_packages_and_takes_them_before_what_its_image_has(tmp_path: Path) -> None:
+    """The guest's code of microVMs, run by the Python of the tests, which has an `idna` of its own."""
+    (tmp_path / "idna" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "idna" / "__init__.py").write_text("origin = 'listed'")
+    (tmp_path / "idna" / "__pycache__" / "__init__.cpython-314.pyc").write_bytes(b"of another Python")
+    code = "import idna\n[vars(idna).get('origin'), 'site-packages' in idna.__file__]"
+    program = Program(ExecutionId("x"), code, Limits())
+    assert (await run_natively(program, Tools(), packages=tmp_path)).value == ["listed", False]
+    assert (await run_natively(program, Tools())).value == [None, True], "the control"
+
+
 @pytest.mark.portable
 async def test_packages_and_skills_import_nothing_from_the_workspace(lab: Lab) -> None:
     """A program could leave there what runs in all later ones."""
@@ -144,6 +159,30 @@ async def test_packages_and_skills_import_nothing_from_the_workspace(lab: Lab) -
 )
 async def test_a_failure_for_a_package_in_the_sandbox_comes_with_the_way_out(lab: Lab, code: str, hint: str) -> None:
     assert (await lab.failure(code)).hint == hint
+
+
+@pytest.mark.portable
+async def test_the_folder_is_not_looked_at_before_something_is_imported_from_it(lab: Lab) -> None:
+    code = """
+    import sys, json, codemode
+    before = "/packages" in sys.path_importer_cache
+    import parcel
+    [before, "/packages" in sys.path_importer_cache]
+    """
+    assert await lab.value(code) == [False, True]
+
+
+async def test_a_folder_that_was_removed_is_named_with_the_command(tmp_path: Path) -> None:
+    backend = await started(WasmBackend(packages=make_packages(tmp_path / "files")))
+    try:
+        assert await Lab(backend, None).value("import parcel\nparcel.weigh(1)") == 2
+        shutil.rmtree(tmp_path / "files")
+        with pytest.raises(SandboxUnavailable) as raised:
+            await Lab(backend, None).run("1")
+    finally:
+        await backend.aclose()
+    assert raised.value.reason == f"the folder of the packages for programs, {tmp_path / 'files'}, was removed"
+    assert raised.value.remedy == "`codemode-server setup` installs them"
 
 
 async def test_native_code_beside_a_module_in_python_is_not_tried_in_wasm(wasm_with_packages: SandboxBackend) -> None:

@@ -80,6 +80,10 @@ async def test_a_listed_package_is_imported_and_one_that_wasm_cant_run_is_refuse
         "3: no module named 'numpy': numpy needs a microVM: it has native code, which the WASM sandbox can't run; "
         "write [f(x) for x in values], and use math, statistics (mean, stdev, linear_regression) and random"
     ]
+    soup = Packages(Path("/nowhere"), (Package("beautifulsoup4", "4", ("_bs4", "bs4"), 1_000),))
+    assert (await found("import beautifulsoup4", packages=soup))[0] == [
+        "3: no module named 'beautifulsoup4': write: import bs4"
+    ]
     assert (await found("import yaml", importable, packages=packages))[0][0].startswith(
         "3: no module named 'yaml': only the standard library and the user's packages are available; there is no YAML"
     )

@@ -104,6 +104,8 @@ def _in_place_of(name: str, node: _Import, catalog: Catalog, packages: Packages)
         return f"write: {found}"
     if root in _MCP_MODULES:
         return TOOLS_ARE_FUNCTIONS
+    if found := _module_of(root, packages):
+        return f"write: import {found}"
     obstacle = _obstacle(root, packages)
     there = "the standard library and the user's packages are" if packages.installed else "the standard library is"
     only = obstacle or f"only {there} available"
@@ -116,6 +118,14 @@ def _in_place_of(name: str, node: _Import, catalog: Catalog, packages: Packages)
         return f"{advice or only}; {' or '.join(f'servers.{server}' for server in near)} may do it"
     own = f"a module saved as /workspace/{root}.py could be imported"
     return advice or f"{only}; search_tools finds tools{'' if obstacle else f'; {own}'}"
+
+
+def _module_of(root: str, packages: Packages) -> str:
+    """The module of a package that is named as the index has it, as `beautifulsoup4`; empty if there is none."""
+    for package in packages.installed:
+        if package.name.lower().replace("-", "_") == root.lower() and root not in package.modules:
+            return next((it for it in package.modules if not it.startswith("_")), "")
+    return ""
 
 
 def _obstacle(root: str, packages: Packages) -> str:

@@ -24,9 +24,10 @@ test: setup
 test-all: setup
 	@$(PYTEST) -m "slow or network"
 
-## The tests in real microVMs, emulated where this machine has no virtualization.
+## The tests in real microVMs, emulated where this machine has no virtualization; gets pandas from PyPI, once.
 VMTESTS ?= tests/sandbox tests/microvm
 vmtest: setup
+	@$(BIN)/python -m scripts.native_packages 3.11
 	@CODEMODE_VM_MACHINES=2 CODEMODE_VM_TRIES=6 CODEMODE_VM_SILENCE_S=500 scripts/vm/run -- $(BIN)/python -m pytest -v \
 		-p scripts.vm.no_skips -p scripts.vm.resuming -p no:cacheprovider -p no:xdist --timeout 400 \
 		-m "microvm and not portable" $(VMTESTS)

@@ -1,7 +1,7 @@
 """pandas, numpy, matplotlib and Pillow, for tests of what programs do with them: in .cache, installed once.
 
-`python -m scripts.native_packages` installs them. They are for x86-64 and the Python of this environment, and are
-imported by programs only, in a process or a microVM with that version. Standard library only.
+`python -m scripts.native_packages 3.11` installs them for that version of Python. Programs import them, in a process or
+a microVM on x86-64. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ LOCK = ROOT / "requirements" / "packages.txt"
 SECONDS = 300
 
 
-def folder() -> Path:
-    """The folder that has them.
+def folder(python: str) -> Path:
+    """The folder that has them for a version of Python, such as `3.11`.
 
     Raises:
         Unavailable: PyPI can't be had.
@@ -27,11 +27,13 @@ def folder() -> Path:
     def fill(folder: Path) -> None:
         # With bytecode: where a processor is emulated, compiling pandas would take minutes.
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--only-binary=:all:", "--compile"]
-        wanted = ["--target", str(folder), "--require-hashes", "--requirement", str(LOCK)]
-        install([*pip, *wanted], "pip install", SECONDS, _reason)
+        target = ["--target", str(folder), "--python-version", python, "--implementation", "cp"]
+        for system in ("manylinux_2_28", "manylinux_2_17", "manylinux2014"):
+            target += ["--platform", f"{system}_x86_64"]
+        wanted = ["--require-hashes", "--requirement", str(LOCK)]
+        install([*pip, *target, *wanted], "pip install", SECONDS, _reason)
 
-    python = ".".join(map(str, sys.version_info[:2]))
-    return installed(ROOT / ".cache" / "packages", f"{python}\n{LOCK.read_text()}", fill)
+    return installed(ROOT / ".cache" / f"packages-{python}", LOCK.read_text(), fill)
 
 
 def _reason(stderr: str) -> str:
@@ -41,6 +43,6 @@ def _reason(stderr: str) -> str:
 
 if __name__ == "__main__":
     try:
-        print(folder())
+        print(folder(sys.argv[1]))
     except Unavailable as reason:
         sys.exit(f"native_packages: {reason}")

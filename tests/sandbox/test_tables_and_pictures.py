@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ ECHO = "from servers.github import echo\n"
 @pytest.fixture(scope="session")
 def packages() -> Path:
     try:
-        return native_packages.folder()
+        return native_packages.folder(".".join(map(str, sys.version_info[:2])))
     except Unavailable as reason:
         if os.environ.get("CI") == "true":
             pytest.fail(str(reason))

@@ -228,7 +228,7 @@ async def _create(
     bind: dict[str, Any] = {"nosuid": True, "nodev": True, "stat_virtualization": StatVirtualization.RELAXED}
     read_only = {f"{_MODULES}/codemode_guest": GUEST} | ({GUEST_FOLDER: packages} if packages is not None else {})
     volumes = {
-        **{name: Volume.bind(str(it), readonly=True, uid=0, gid=0, **bind) for name, it in read_only.items()},
+        **{name: Volume.bind(str(it.resolve()), readonly=True, uid=0, gid=0, **bind) for name, it in read_only.items()},
         "/tmp": Volume.tmpfs(size_mib=settings.disk_mb, nosuid=True, nodev=True),  # noqa: S108 - the guest's
     }
     if workspace is not None:

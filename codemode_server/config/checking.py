@@ -164,6 +164,7 @@ _KINDS: dict[type, str] = {
 }
 _SENTENCES = {
     "string_too_long": "is too long: at most {max_length} characters",
+    "too_long": "has too many items: at most {max_length}",
     "string_too_short": "must not be empty",
     "string_pattern_mismatch": "must be up to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit",
     "int_from_float": "must be a whole number",

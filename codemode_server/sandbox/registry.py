@@ -6,6 +6,7 @@ Selection, `setup`, `doctor`, `status` and the settings use `BACKENDS`. This mod
 from __future__ import annotations
 
 import platform
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -61,9 +62,7 @@ class SandboxSettings(Section):
     packages: tuple[Annotated[str, Field(max_length=200)], ...] = Field(default=(), max_length=50)
     """Packages that programs can import, such as `openpyxl>=3.1`. Installed at the next start, or with `codemode-server
     setup`, from wheels only; nothing of them runs outside the sandbox."""
-    packages_lock: str = Field(
-        default="pylock.packages.toml", max_length=1_000, pattern=r"^(.*[/\\])?pylock\.[A-Za-z0-9_-]+\.toml$"
-    )
+    packages_lock: str = Field(default="pylock.packages.toml", max_length=1_000)
     """File of their versions and hashes; made when they are installed, and relative to the configuration file. Commit
     it to have the same versions elsewhere."""
 
@@ -84,6 +83,13 @@ class SandboxSettings(Section):
 
             check(packages)
         return packages
+
+    @field_validator("packages_lock")
+    @classmethod
+    def _lock_has_its_name(cls, lock: str) -> str:
+        if not re.search(r"(^|[/\\])pylock\.[A-Za-z0-9_-]+\.toml$", lock):
+            raise ValueError("the file must be named `pylock.NAME.toml`, as the standard for locks demands")
+        return lock
 
     @model_validator(mode="after")
     def _backend_can_meet_requirement(self) -> Self:

@@ -55,6 +55,21 @@ def test_a_mistake_in_a_rule_is_one_sentence_on_its_line(folder: Folder, rule: s
     assert folder.refusal(f"permissions:\n  rules:\n    - {rule}\n") == [f"upstream.yaml{told}"]
 
 
+@pytest.mark.parametrize(("line", "told"), rows(TABLES["packages"]))
+def test_a_mistake_in_the_packages_is_one_sentence_on_its_line(folder: Folder, line: str, told: str) -> None:
+    assert folder.refusal(f"sandbox:\n  {line}\n") == [f"upstream.yaml:2: sandbox.packages{told}"]
+
+
+def test_packages_are_at_most_fifty_and_may_have_extras_and_versions(folder: Folder) -> None:
+    names = [*(f"p{number}" for number in range(49)), "p[extra]>=2,<3"]
+    loaded = folder.load(f"sandbox:\n  packages: {names}\n  packages_lock: locks/pylock.more.toml\n")
+    assert list(loaded.settings.sandbox.packages) == names
+    assert loaded.settings.sandbox.packages_lock == str(folder.path / "locks" / "pylock.more.toml")
+    assert folder.refusal(f"sandbox:\n  packages: {[*names, 'more']}\n") == [
+        "upstream.yaml:2: sandbox.packages: has too many items: at most 50"
+    ]
+
+
 def test_a_rule_with_everything_is_understood(folder: Folder) -> None:
     rule = "{ask: s*/create_*, effect: write, when: 'args.n < 5', limit: 5/hour, reason: why}"
     (found,) = folder.load(f"permissions:\n  rules:\n    - {rule}\n").settings.permissions.rules

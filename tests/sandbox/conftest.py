@@ -27,6 +27,7 @@ from tests.sandbox.lab import MICROVM, Lab
 from tests.sandbox.nodes import TOKEN, node
 from tests.sandbox.package_folder import make_packages
 from tests.sandbox.package_index import Index, package_index
+from tests.sandbox.packages_lab import Installer
 
 EMPTY = """
 import os, shutil
@@ -159,3 +160,8 @@ def package_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (cache / "wasm").symlink_to(component.cache_folder())
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
     return cache / "packages"
+
+
+@pytest.fixture
+def install(package_cache: Path, index: Index, tmp_path: Path) -> Installer:
+    return Installer(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import stat
 import tarfile
 import threading
 import zipfile
@@ -23,8 +24,10 @@ def wheel(
     version: str = "1.0",
     requires: Sequence[str] = (),
     entries: Sequence[tuple[zipfile.ZipInfo, bytes]] = (),
+    declared: Mapping[str, int] | None = None,
 ) -> bytes:
-    """A wheel of these files, and of further entries as they are."""
+    """A wheel of these files, and of further entries as they are; `declared` are the sizes of files in its table of
+    contents, where they are not what is in it."""
     info = f"{name.replace('-', '_')}-{version}.dist-info"
     metadata = "".join(f"{line}\n" for line in ("Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"))
     metadata += "".join(f"Requires-Dist: {it}\n" for it in requires)
@@ -37,6 +40,8 @@ def wheel(
         archive.writestr(f"{info}/METADATA", metadata)
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")
+        for path, size in (declared or {}).items():
+            archive.getinfo(path).file_size = size
     return written.getvalue()
 
 
@@ -117,6 +122,14 @@ def package_index() -> Iterator[Index]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def entry(path: str, kind: int = stat.S_IFREG, packing: int = zipfile.ZIP_DEFLATED) -> zipfile.ZipInfo:
+    """An entry of a wheel with a path that is not checked, and a kind of file."""
+    info = zipfile.ZipInfo(path)
+    info.external_attr = (kind | 0o777) << 16
+    info.compress_type = packing
+    return info
 
 
 def files_below(folder: Path) -> set[str]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox.contract import Limits, Outcome, Program, SandboxBackend
 from codemode_server.sandbox.packages.installed import GUEST_FOLDER
@@ -24,7 +24,7 @@ _MAX_TRIED = 100
 """Modules of one package with native code that are imported on trial."""
 _MAX_REASON_CHARACTERS = 200
 _COMPILE = Limits(memory_mb=1024, wall_seconds=600, workspace_mb=2 * MAX_BYTES // 2**20)
-_TRY = Limits(memory_mb=512, wall_seconds=30, workspace_mb=16)
+_TRY = Limits(memory_mb=512, wall_seconds=20, workspace_mb=16)
 _COMPILER = """
 import importlib._bootstrap_external as external, importlib.util, json, os
 for path in json.loads({files!r}):
@@ -47,8 +47,10 @@ failed = {{}}
 for name in json.loads({modules!r}):
     try:
         importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        failed[name] = f"it needs the module {{error.name!r}}, which the WASM sandbox does not have"[:500]
     except BaseException as error:
-        failed[name] = f"{{type(error).__name__}}: {{error}}"[:500]
+        failed[name] = f"{{type(error).__name__}}: {{error}}"[:500].rstrip(": ")
 failed
 """
 
@@ -66,7 +68,9 @@ async def obstacle(backend: SandboxBackend, package: Unpacked) -> str:
     names = _names_to_try(package)
     outcome = await _run(backend, _TRIAL.format(modules=json.dumps(names)), _TRY)
     failed = outcome.value if isinstance(outcome.value, dict) else {}
-    if outcome.error is not None:
+    if outcome.error is not None and outcome.error.setting == "limits.wall_seconds":
+        reason = f"its import takes longer than {_TRY.wall_seconds:g} seconds"
+    elif outcome.error is not None:
         reason = f"{outcome.error.type}: {outcome.error.message}"
     elif len(failed) * 2 <= len(names):
         return ""
@@ -95,6 +99,6 @@ class _NoHost:
     """Refuses all that a program can ask of the host."""
 
     async def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise MetaToolError("there is nothing to ask while packages are installed")
+        raise UnknownTool("there is nothing to ask while packages are installed")
 
     call = read = resources = load = search = save_skill = show = artifact = _refuse

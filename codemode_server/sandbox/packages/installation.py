@@ -25,7 +25,7 @@ import anyio.to_thread
 import platformdirs
 from pydantic import TypeAdapter, ValidationError
 
-from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.domain.errors import SandboxFailed, SandboxUnavailable
 from codemode_server.processes import file_lock
 from codemode_server.sandbox import registry
 from codemode_server.sandbox.contract import started
@@ -43,8 +43,9 @@ _FORM = "1"
 """Changes when what is in a folder is made in another way."""
 _OLD_SECONDS = 90 * 86_400.0
 _POLL_S = 0.2
-_MAKING, _RECORD, _FILES, _WHEELS = "making", "packages.json", "files", "wheels"
+_MAKING, _RECORD, _FILES, _WHEELS, _LOCK = "making", "packages.json", "files", "wheels", "install.lock"
 _Record = TypeAdapter(tuple[Package, ...])
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SETUP = "run: codemode-server setup"
 ON_WINDOWS = Packages(
     problem="programs on Windows get no packages, since its WASM sandbox has no safe folders", remedy="use WSL"
@@ -78,7 +79,7 @@ async def ensure(settings: SandboxSettings, announce: Announce) -> Packages:
         except NotPrivate as error:
             raise NotInstalled(str(error)) from None
         except OSError as error:
-            remedy = "make room on the disk, and start again" if error.errno == errno.ENOSPC else ""
+            remedy = "make room on the disk, and start again" if error.errno in _FULL else ""
             raise NotInstalled(f"the folder of the packages can't be filled: {error.strerror}", remedy) from None
     except NotInstalled as error:
         _log.warning("programs have no packages: %s", error)
@@ -91,7 +92,7 @@ async def _ensure(settings: SandboxSettings, announce: Announce) -> Packages:
     if wheels is not None and (found := _find(folder, wheels)):
         return found
     with ExitStack() as stack:
-        await _take_turn(stack, folder / "install.lock")
+        await _take_turn(stack, folder / _LOCK)
         making = folder / _MAKING
         files = await anyio.to_thread.run_sync(_make, making)
         try:
@@ -107,7 +108,7 @@ async def _install(settings: SandboxSettings, lock: Path, files: Path, announce:
     wheels = locked.read(lock, settings.packages)
     if wheels is None:
         announce(f"looking for versions of {first_few(settings.packages, 5)} that fit together, once")
-        wheels = await locked.resolve(settings.packages, lock)
+        wheels = await locked.resolve(settings.packages, lock, making)
     if found := _find(folder, wheels):  # another product was quicker
         return found
     began = time.monotonic()
@@ -135,7 +136,7 @@ async def _tried(unpacked: list[Unpacked], files: Path, announce: Announce) -> t
         finally:
             with anyio.CancelScope(shield=True):
                 await backend.aclose()
-    except SandboxUnavailable as error:
+    except (SandboxUnavailable, SandboxFailed) as error:
         _log.warning("the packages for programs are not compiled: %s", error)
     return tuple(
         Package(it.wheel.name, it.wheel.version, tuple(sorted(it.modules)), it.size_bytes, obstacle)
@@ -177,7 +178,7 @@ def _remove_old(folder: Path) -> None:
     """Remove what no product has started with for a long time."""
     for path in [*folder.iterdir(), *(folder / _WHEELS).iterdir()]:
         with suppress(OSError):
-            if path.name != _WHEELS and path.lstat().st_mtime < time.time() - _OLD_SECONDS:
+            if path.name not in (_WHEELS, _LOCK) and path.lstat().st_mtime < time.time() - _OLD_SECONDS:
                 _remove(path)
 
 

@@ -20,26 +20,29 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
+from packaging.requirements import Requirement
+from packaging.utils import NormalizedName, canonicalize_name
 from pydantic import BaseModel, Field, ValidationError
 
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.processes import child_process
 from codemode_server.support.extras import install_command
-from codemode_server.support.text import clean_line, one_line
+from codemode_server.support.text import clean_line, first_few, one_line
 
 PYTHON = "3.14"
 """The version of the sandbox's Python."""
 MACHINE = {"arm64": "aarch64", "aarch64": "aarch64"}.get(platform.machine().lower(), "x86_64")
 """Whose native code a microVM of this machine runs."""
+NO_NETWORK = "once there is a network, run: codemode-server setup"
 _RESOLVE_SECONDS = 300.0
 _MAX_LOCK_BYTES = 4 * 2**20
 _MAX_REASON_CHARACTERS = 500
 _MAX_CAUSE_CHARACTERS = 120
 _TOOL = "codemode-server"
 _UNKNOWN = re.compile(r"(\S+) was not found in the package registry")
-_WHEELLESS = re.compile(r"Wheels are required for `([^`]+)`")
+_WHEELLESS = re.compile(r"(?:Wheels are required|we only found wheels) for `([^`]+)`")
 
 
 class NotInstalled(CodemodeError):
@@ -121,9 +124,10 @@ def read(lock: Path, requirements: tuple[str, ...]) -> list[Wheel] | None:
     return found.wheels() if found.fits(requirements) else None
 
 
-async def resolve(requirements: tuple[str, ...], lock: Path) -> list[Wheel]:
+async def resolve(requirements: tuple[str, ...], lock: Path, private: Path) -> list[Wheel]:
     """Make the lock with `uv`; versions of the one that is there are preferred. Raises `NotInstalled`, `OSError`."""
-    with tempfile.TemporaryDirectory(prefix="codemode-lock-") as folder:  # where uv finds no settings of a project
+    # uv reads the settings of folders above, so none of them may be anybody's, as /tmp is.
+    with tempfile.TemporaryDirectory(dir=private) as folder:
         made = Path(folder, "pylock.packages.toml")
         with suppress(FileNotFoundError):
             shutil.copyfile(lock, made)
@@ -145,7 +149,7 @@ async def _compile(requirements: tuple[str, ...], lock: Path) -> None:
     except OSError as error:
         raise NotInstalled(f"uv can't be started: {error.strerror}", _install_uv()) from None
     if run.returncode != 0:
-        raise _refusal(run.stderr)
+        raise _refusal(run.stderr, requirements)
 
 
 def _own_table(requirements: tuple[str, ...]) -> dict[str, Any]:
@@ -188,22 +192,29 @@ def _broken(lock: Path, why: str) -> NotInstalled:
     return NotInstalled(reason, "remove it, and the next start makes another")
 
 
-def _refusal(stderr: str) -> NotInstalled:
+def _refusal(stderr: str, requirements: tuple[str, ...]) -> NotInstalled:
     """What uv says, in terms of the settings."""
     text = " ".join(re.sub(r"(?m)^\s*(error|cause|hint):", " ", stderr).split())
-    if names := _UNKNOWN.findall(text):
-        return NotInstalled(f"the package index has no package {names[-1]!r}", "correct its name in sandbox.packages")
+    if names := sorted(set(_UNKNOWN.findall(text))):
+        listed = {canonicalize_name(Requirement(it).name) for it in requirements}
+        remedy = "correct its name in sandbox.packages" if listed.issuperset(names) else _needed_by(listed)
+        return NotInstalled(f"the package index has no package {_listed(names)}", remedy)
     if "Failed to fetch" in stderr or "error sending request" in stderr:
         host = re.search(r"https?://([^/\s)`]+)", stderr)
+        place = one_line(host[1].rpartition("@")[2]) if host else "of uv"
         last = clean_line(stderr.rpartition("cause:")[2], _MAX_CAUSE_CHARACTERS)
-        reason = f"the package index {one_line(host[1]) if host else 'of uv'} can't be reached ({last})"
-        return NotInstalled(reason, "once there is a network, run: codemode-server setup")
-    if names := _WHEELLESS.findall(text):
-        reason = f"{_listed(names)} has no version with a wheel for Python {PYTHON} on {MACHINE}"
-        remedy = "others would have to be built here, which would run their code; take another from sandbox.packages"
+        return NotInstalled(f"the package index {place} can't be read ({last})", NO_NETWORK)
+    if names := sorted(set(_WHEELLESS.findall(text))):
+        reason = f"{_listed(names)}: no version that fits has a wheel for Python {PYTHON} on {MACHINE}"
+        remedy = "others would have to be built, which would run their code here; remove it from sandbox.packages"
         return NotInstalled(reason, remedy)
-    return NotInstalled(f"no versions fit together: {clean_line(text, _MAX_REASON_CHARACTERS)}")
+    kind = "no versions fit together" if "No solution found" in text else "uv failed"
+    return NotInstalled(f"{kind}: {clean_line(text, _MAX_REASON_CHARACTERS)}")
+
+
+def _needed_by(listed: set[NormalizedName]) -> str:
+    return f"one of these needs it: {first_few(sorted(listed), 5)}"
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(sorted({unquote(one_line(name)) for name in names}))
+    return ", ".join(map(one_line, names))

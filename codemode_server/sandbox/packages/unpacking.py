@@ -26,16 +26,16 @@ import anyio.to_thread
 import httpx2
 
 from codemode_server.sandbox.importable import RESERVED
-from codemode_server.sandbox.packages.locked import NotInstalled, Wheel
+from codemode_server.sandbox.packages.locked import NO_NETWORK, NotInstalled, Wheel
 from codemode_server.support.text import one_line
 
 MAX_WHEEL_BYTES = 512 * 2**20
 MAX_BYTES = 2 * 2**30
 """Of all unpacked files."""
 MAX_FILES = 50_000
-_MAX_DIRECTORY_BYTES = 16 * 2**20
+_MAX_DIRECTORY_BYTES = 5 * 2**20
 """Of a wheel's table of contents, which is read into memory."""
-_MAX_PATH = 240
+_MAX_PATH_BYTES = 240
 _MAX_DOWNLOADS = 4
 _TIMEOUT_S = 30.0
 _CHUNK = 2**18
@@ -52,7 +52,8 @@ async def fetch(wheels: list[Wheel], folder: Path) -> None:
     """Have each wheel in the folder, under its SHA-256. Raises `NotInstalled`, `OSError`."""
     limiter = anyio.CapacityLimiter(_MAX_DOWNLOADS)
     failures: list[NotInstalled | OSError] = []
-    async with httpx2.AsyncClient(follow_redirects=True, timeout=_TIMEOUT_S) as client:
+    headers = {"Accept-Encoding": "identity"}  # the hash is of the file as it is
+    async with httpx2.AsyncClient(follow_redirects=True, timeout=_TIMEOUT_S, headers=headers) as client:
 
         async def one(wheel: Wheel) -> None:
             async with limiter:
@@ -99,8 +100,7 @@ async def _download(client: httpx2.AsyncClient, wheel: Wheel, path: Path) -> Non
         raise _refused(wheel, f"can't be downloaded: status {error.response.status_code}", "try again") from None
     except httpx2.HTTPError as error:
         why = one_line(str(error)) or type(error).__name__
-        remedy = "once there is a network, run: codemode-server setup"
-        raise _refused(wheel, f"can't be downloaded: {why}", remedy) from None
+        raise _refused(wheel, f"can't be downloaded: {why}", NO_NETWORK) from None
     if digest.hexdigest() != wheel.sha256:
         raise _refused(wheel, "is not the file that the lock has the hash of", "remove the lock to have another")
     unfinished.replace(path)
@@ -173,7 +173,10 @@ class _Folder:
         wheel, target = unpacked.wheel, self._path / path
         if self._is_written(wheel, archive, info, path):
             return
-        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise _refused(wheel, f"has {_shown(path)} in what is a file") from None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
         size = 0
         with archive.open(info) as packed, os.fdopen(os.open(target, flags, 0o644), "wb") as file:
@@ -230,8 +233,10 @@ def _path_in_folder(wheel: Wheel, info: zipfile.ZipInfo) -> str | None:
         raise _refused(wheel, f"has a link or device, {_shown(name)}")
     if any(it in ("", ".", "..") for it in parts) or re.search(r'[\\:*?"<>|]', name) or not name.isprintable():
         raise _refused(wheel, f"has a file with the path {_shown(name)}")
-    if len(name) > _MAX_PATH:
-        raise _refused(wheel, f"has a path of more than {_MAX_PATH} characters")
+    if len(name.encode()) > _MAX_PATH_BYTES:
+        raise _refused(wheel, f"has a path of more than {_MAX_PATH_BYTES} bytes")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # which others unpack without a bound
+        raise _refused(wheel, "is packed in an unusual way")
     if name.endswith("/"):
         return None
     if data := _DATA.fullmatch(name):

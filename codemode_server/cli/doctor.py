@@ -13,10 +13,19 @@ import anyio.to_thread
 from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.domain.executions import IsolationLevel
 from codemode_server.features import provided
 from codemode_server.records.executions import has_database
-from codemode_server.sandbox.packages.installed import Package, Packages
-from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, candidates, demand, packages_of
+from codemode_server.sandbox.registry import (
+    BACKENDS,
+    Check,
+    SandboxSettings,
+    candidates,
+    demand,
+    installed_packages,
+    package_checks,
+    packages_of,
+)
 from codemode_server.search.vector_ranker import SearchDiagnosis, diagnose
 from codemode_server.startup.stores import database_place
 from codemode_server.storage.database import Database
@@ -40,13 +49,15 @@ class Report:
     destination: str
     is_met: bool
     """True if this machine meets the settings, as far as it was checked."""
+    packages: tuple[Check, ...] = ()
 
     @property
     def text(self) -> str:
-        width = max(len(check.name) for check in self.checks)
-        lines = [f"{check.name:<{width}}  {check.state:<7}  {check.message}" for check in self.checks]
+        every = (*self.checks, *self.packages)
+        width = max(len(check.name) for check in every)
+        lines = [f"{check.name:<{width}}  {check.state:<7}  {check.message}" for check in every]
         lines += ["", f"programs will run in: {self.destination}"]
-        if remedies := [f"  {check.name}: {check.remedy}" for check in self.checks if check.remedy]:
+        if remedies := [f"  {check.name}: {check.remedy}" for check in every if check.remedy]:
             order = ", in this order" if len(remedies) > 1 else ""
             lines += ["", f"to fix{order}:", *remedies]
         return "\n".join(map(escaped, lines))
@@ -64,7 +75,7 @@ async def _examine(configured: Settings, boot: bool) -> Report:
 
 async def examine_sandbox(settings: SandboxSettings, *, boot: bool) -> Report:
     checks: list[Check] = []
-    destination, obstacles, is_met = "", list[str](), False
+    destination, obstacles, is_met, in_wasm = "", list[str](), False, False
     for spec in BACKENDS:
         diagnosis = await spec.diagnose(settings, boot=boot, announce=announce)
         if spec not in candidates(settings):
@@ -74,11 +85,14 @@ async def examine_sandbox(settings: SandboxSettings, *, boot: bool) -> Report:
         if diagnosis.place and not destination:
             destination = ", ".join([diagnosis.place, *obstacles])
             is_met = diagnosis.is_ready or not demand(settings)
+            in_wasm = spec.isolation is IsolationLevel.WASM
         obstacles.append(f"since no {spec.sandbox} can be had: {diagnosis.obstacle}")
     if not destination:
         why = f"`{demand(settings)}` can't be met" if demand(settings) else "no sandbox can be had"
         destination = f"nothing, since {why} as things are"
-    return Report((*checks,), destination, is_met)
+    installed = await anyio.to_thread.run_sync(installed_packages, settings)
+    packages = package_checks(settings, installed, in_wasm=in_wasm)
+    return Report((*checks,), destination, is_met and not any(it.is_obstacle for it in packages), (*packages,))
 
 
 def _database(configured: Settings) -> Check:
@@ -108,23 +122,11 @@ def run_setup(parsed: argparse.Namespace) -> int:
     sandbox = load_with_warnings(parsed).settings.sandbox
     steps = anyio.run(_prepare, sandbox, parsed.archive)
     for step in steps:
-        show(escaped(f"{step.name}: {step.message}"))
+        show(escaped(step.line))
     return 1 if any(step.is_obstacle for step in steps) else 0
 
 
 async def _prepare(settings: SandboxSettings, archive: Path | None) -> list[Check]:
     steps = [await spec.prepare(settings, archive, announce) for spec in BACKENDS]
-    return [*(step for step in steps if step is not None), *_packages(await packages_of(settings, announce))]
-
-
-def _packages(packages: Packages) -> list[Check]:
-    if packages.problem:
-        return [Check("packages", "failed", f"{packages.problem}; {packages.remedy}".removesuffix("; "))]
-    return [
-        Check("package", "ok", f"{it.name} {it.version}, {it.size_bytes / 1e6:.1f} MB{_in_wasm(it)}")
-        for it in packages.installed
-    ]
-
-
-def _in_wasm(package: Package) -> str:
-    return f"; not in WASM: {package.wasm_obstacle}" if package.wasm_obstacle else ""
+    packages = package_checks(settings, await packages_of(settings, announce))
+    return [*(step for step in steps if step is not None), *packages]

@@ -50,7 +50,8 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         warned = (f"warning: {line}" for line in rules_without_tools(loaded.settings.permissions, app.catalog()))
         of_features = [line for status_lines in provided("status_lines") for line in await status_lines(app)]
         where = f"sandbox: {sandbox.destination}; `codemode-server doctor` tells more"
-        found = (*warned, *of_features, files, f"search: {search.text}", where)
+        packages = (check.line for check in sandbox.packages)
+        found = (*warned, *of_features, files, f"search: {search.text}", where, *packages)
         lines = [one_line(mask(line)) for line in found if line]
         page = "\n".join([servers_table(servers, mask), "", *lines])
         return page, sandbox.is_met and search.is_met and all(map(is_well, servers))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from codemode_server.domain.executions import IsolationLevel
-from codemode_server.sandbox.packages.installed import NO_PACKAGES, Packages
+from codemode_server.sandbox.packages.installed import NO_PACKAGES, ON_NODES, Packages, names_of
 from codemode_server.support.setting_types import Holds, Number, ProblemWithin, Seconds, Section
 
 if TYPE_CHECKING:
@@ -111,6 +111,11 @@ class Check:
     @property
     def is_obstacle(self) -> bool:
         return self.state in ("missing", "failed")
+
+    @property
+    def line(self) -> str:
+        """The check by itself, where there is no table of checks and remedies."""
+        return f"{self.name}: {self.message}" + (f"; {self.remedy}" if self.remedy else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +228,41 @@ async def packages_of(settings: SandboxSettings, announce: Announce) -> Packages
     """What the settings list of packages, installed now if it is not."""
     if not settings.packages:
         return NO_PACKAGES
+    if settings.backend == "remote":
+        return ON_NODES
     from codemode_server.sandbox.packages import installation
 
     return await installation.ensure(settings, announce)
+
+
+def installed_packages(settings: SandboxSettings) -> Packages:
+    """What is installed of them; installs nothing. Blocks."""
+    if not settings.packages:
+        return NO_PACKAGES
+    if settings.backend == "remote":
+        return ON_NODES
+    from codemode_server.sandbox.packages import installation
+
+    return installation.find(settings)
+
+
+def package_checks(settings: SandboxSettings, packages: Packages, *, in_wasm: bool = False) -> list[Check]:
+    """One for each package, or the reason why there are none. With `in_wasm`, programs will run there, and a package of
+    the settings that they can't import there is missing."""
+    if packages.problem:
+        return [Check("packages", "missing", packages.problem, packages.remedy)]
+    listed = {re.sub(r"[-_.]+", "-", name).lower() for name in names_of(settings.packages)}
+    checks = []
+    for it in packages.installed:
+        line = f"{it.name} {it.version}, {it.size_bytes / 1e6:.1f} MB"
+        if it.wasm_obstacle:
+            line += f"; not in WASM: {it.wasm_obstacle}"
+        if in_wasm and it.wasm_obstacle and it.name in listed:
+            remedy = f"{it.name} needs a microVM; without one, remove it from sandbox.packages"
+            checks.append(Check("package", "missing", line, remedy))
+        else:
+            checks.append(Check("package", "ok", line))
+    return checks
 
 
 def wasm_backend(packages: Packages, announce: Announce) -> SandboxBackend:

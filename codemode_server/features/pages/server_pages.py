@@ -32,6 +32,7 @@ from codemode_server.features.changed_tools.tool_reviews import (
 from codemode_server.features.pages.site import Site
 from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools
+from codemode_server.sandbox.registry import installed_packages, package_checks
 from codemode_server.support.text import counted
 from codemode_server.support.tokens import estimate_tokens
 
@@ -63,8 +64,8 @@ class ServerPages:
         site.get("tools/{key}/{tool_key}", self._tool)
 
     async def _servers(self, request: Request) -> Response:
-        servers = await anyio.to_thread.run_sync(self._last_known)
-        return await self._site.page("servers", "servers", request, servers=servers, done=self._done)
+        known = await anyio.to_thread.run_sync(self._last_known)
+        return await self._site.page("servers", "servers", request, done=self._done, **known)
 
     async def _switch(self, request: Request, _: Mapping[str, str], *, is_enabled: bool) -> Response:
         key = request.path_params["key"]
@@ -162,7 +163,7 @@ class ServerPages:
         every = self._stored(loaded).waiting(None)
         return [it for it in every if (key_of(it.definition.server), key_of(it.definition.tool)) == (key, tool_key)]
 
-    def _last_known(self) -> list[dict[str, Any]]:
+    def _last_known(self) -> dict[str, Any]:
         """As of the present configuration and the last run; nothing is started. Blocks."""
         loaded = self._records.present()
         mask = loaded.redactor.text
@@ -170,7 +171,10 @@ class ServerPages:
         for it in self._stored(loaded).waiting(None):
             changes.setdefault(it.definition.server, []).append(_change(it, shortened(it.change), mask))
         with KnownTools.of(loaded) as known:
-            return [_status(it, mask) | {"changes": changes.get(it.raw_name, ())} for it in known.catalog.servers]
+            servers = [_status(it, mask) | {"changes": changes.get(it.raw_name, ())} for it in known.catalog.servers]
+        sandbox = loaded.settings.sandbox
+        packages = package_checks(sandbox, installed_packages(sandbox))
+        return {"servers": servers, "packages": [(it.is_obstacle, mask(it.line)) for it in packages]}
 
 
 def _change(it: WaitingTool, lines: Iterable[str], mask: Callable[[str], str]) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class Packages:
 
 
 NO_PACKAGES = Packages()
+ON_NODES = Packages(problem="sandbox nodes have no packages", remedy="remove sandbox.packages")
 _NAME = re.compile(r"[\w.-]*")
 
 

@@ -29,7 +29,7 @@ from codemode_server.sandbox.backends.remote.link import (
 from codemode_server.sandbox.channel import Channel, NotBegun
 from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, SandboxCount, with_reason
 from codemode_server.sandbox.importable import IN_WASM
-from codemode_server.sandbox.packages.installed import NO_PACKAGES, Packages
+from codemode_server.sandbox.packages.installed import NO_PACKAGES, ON_NODES
 from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
 from codemode_server.sandbox.registry import Check, Diagnosis, SandboxSettings
 from codemode_server.support.setting_types import LOOPBACK_HOSTS
@@ -49,7 +49,6 @@ _LOOKED_UP_SECONDS = 5.0
 """How long the addresses of a node's name are used before it is looked up again."""
 _AVOIDED_SECONDS = 30.0
 """How long a node that refused a program, although it was not busy, is tried after the others."""
-_NO_PACKAGES = Packages(problem="sandbox nodes have no packages", remedy="remove sandbox.packages")
 _NO_WORKSPACE = (
     "this program has no /workspace: it ran on a sandbox node that does not have that folder; return the data, or use "
     "/tmp, whose files end with the program"
@@ -85,7 +84,7 @@ class RemoteBackend:
         self._workspaces = workspace.parent if workspace is not None else None
         self.level = IsolationLevel.MICROVM
         self.importable: frozenset[str] | None = None
-        self.packages = _NO_PACKAGES if settings.packages else NO_PACKAGES
+        self.packages = ON_NODES if settings.packages else NO_PACKAGES
         try:
             self._tls = ssl.create_default_context(cafile=settings.node_ca)
         except OSError as error:

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 from pydantic import BaseModel, Field, ValidationError
 
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.processes import child_process
+from codemode_server.sandbox.packages.installed import names_of
 from codemode_server.support.extras import install_command
 from codemode_server.support.text import clean_line, first_few, one_line
 
@@ -196,7 +196,7 @@ def _refusal(stderr: str, requirements: tuple[str, ...]) -> NotInstalled:
     """What uv says, in terms of the settings."""
     text = " ".join(re.sub(r"(?m)^\s*(error|cause|hint):", " ", stderr).split())
     if names := sorted(set(_UNKNOWN.findall(text))):
-        listed = {canonicalize_name(Requirement(it).name) for it in requirements}
+        listed = {canonicalize_name(it) for it in names_of(requirements)}
         remedy = "correct its name in sandbox.packages" if listed.issuperset(names) else _needed_by(listed)
         return NotInstalled(f"the package index has no package {_listed(names)}", remedy)
     if "Failed to fetch" in stderr or "error sending request" in stderr:

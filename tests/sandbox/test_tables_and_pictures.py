@@ -33,6 +33,7 @@ frame = pd.DataFrame({"day": days, "region": ["n", "s", "n"], "amount": [1.5, No
 FIGURE = """
 import io
 import matplotlib.pyplot as plt
+import numpy as np
 from PIL import Image
 from codemode import show
 figure, axes = plt.subplots(figsize=(4, 3))
@@ -149,6 +150,13 @@ async def test_a_figure_that_is_only_returned_says_how_it_is_shown(packages: Pat
         Ending.RETURNED,
         "a figure or picture is shown by: from codemode import show; show(figure)",
     )
+
+
+@pytest.mark.parametrize(("code", "hint"), rows(TABLES["hints"]))
+async def test_a_line_that_used_a_table_or_file_wrongly_has_a_hint(packages: Path, code: str, hint: str) -> None:
+    outcome = await run(packages, f"{FRAME}from servers.github import picture\n{code}")
+    assert outcome.error is not None
+    assert outcome.error.hint == hint
 
 
 async def test_a_table_is_a_value_and_not_shown(packages: Path) -> None:

@@ -15,6 +15,7 @@ import json
 import linecache
 import os
 import pathlib
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -29,7 +30,8 @@ from .files import Blocks, Fields, File
 from .modules import PROGRAM_FILES
 from .similar_names import similar_name
 from .stubs import Stub
-from .value_descriptions import MAX_ITEMS, SAMPLES, UNKNOWN, listed, nearest_key, shape, way_to_read
+from .tables import kinds_of
+from .value_descriptions import MAX_ITEMS, MAX_KEYS, SAMPLES, UNKNOWN, listed, nearest_key, shape, way_to_read
 
 _MAX_HINT = 500
 _MAX_NAME = 40
@@ -37,6 +39,7 @@ _GUEST = __file__.rpartition("/")[0]
 _OF_JSON = {"true": "True", "false": "False", "null": "None", "none": "None", "undefined": "None"}
 _ENVELOPE = ("content", "structuredContent", "structured_content", "data", "result", "isError", "is_error")
 """Members of results in MCP's clients."""
+_FILE_FOR_A_LIBRARY = re.compile(r"\bnot File\b|'codemode\.File'")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -57,6 +60,14 @@ def _mend(error: BaseException) -> str:
         return _of_name(error, place)
     if hint := _of_the_sandbox(error):
         return hint
+    if (table := _table_of(error)) is not None:
+        columns = [*islice(table.columns, MAX_ITEMS)]
+        if isinstance(error, AttributeError):
+            return f"did you mean {near!r}?" if (near := nearest_key(error.name, columns)) else ""
+        near = nearest_key(error.args[0], columns)
+        return f"it has the columns {listed(columns, MAX_KEYS)}{f'; did you mean {near!r}?' if near else ''}"
+    if isinstance(error, (TypeError, ValueError)) and _FILE_FOR_A_LIBRARY.search(message):
+        return "a library takes io.BytesIO(file.data), or file.text"
     if isinstance(error, KeyError) and error.args:
         value = place.subscripted(lacking=error.args[0])
         return _of_access(value, error.args[0], place) if isinstance(value, dict) and error.args[0] not in value else ""
@@ -77,6 +88,20 @@ def _mend(error: BaseException) -> str:
         return _of_access(value, place.key(), place)
     is_known = isinstance(error, IndexError) or (isinstance(error, TypeError) and "not subscriptable" in message)
     return f"{place.text or 'it'} is {shape(value)}" if is_known else ""
+
+
+def _table_of(error: BaseException) -> Any:
+    """The DataFrame that was asked for a column that it lacks; None if it was not that."""
+    if isinstance(error, AttributeError):
+        table = getattr(error, "obj", None)
+        return table if "pandas.DataFrame" in kinds_of(table) else None
+    trace = error.__traceback__ if isinstance(error, KeyError) and error.args else None
+    while trace is not None:
+        frame, trace = trace.tb_frame, trace.tb_next
+        file, table = frame.f_code.co_filename, frame.f_locals.get("self")
+        if table is not None and file not in PROGRAM_FILES and not file.startswith(_GUEST):
+            return table if "pandas.DataFrame" in kinds_of(table) else None  # such as that of `.loc`, for rows
+    return None
 
 
 def _of_attribute(name: str | None, value: Any, place: Place) -> str:

@@ -26,7 +26,7 @@ def install() -> None:
 
 
 def is_picture(thing: Any) -> bool:
-    return thing is _pyplot() or bool(kinds_of(thing) & {_IMAGE, *_FIGURES})
+    return thing is _pyplot() or bool(kinds_of(_first(thing)) & {_IMAGE, *_FIGURES})
 
 
 def pictures_of(picture: Any) -> list[File]:
@@ -35,10 +35,15 @@ def pictures_of(picture: Any) -> list[File]:
         return [_of_figure(picture.figure(number)) for number in picture.get_fignums()]
     if _IMAGE in kinds_of(picture):
         return [_of_image(picture)]
-    figure = picture.figure
+    figure = _first(picture).figure
     while figure.figure is not figure:  # that of a part of a figure may be a part itself
         figure = figure.figure
     return [_of_figure(figure)]
+
+
+def _first(thing: Any) -> Any:
+    """The first item of an array, which has the axes of one figure; anything else itself."""
+    return thing.flat[0] if "numpy.ndarray" in kinds_of(thing) and thing.size else thing
 
 
 def _pyplot() -> Any:

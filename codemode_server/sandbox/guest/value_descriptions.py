@@ -21,7 +21,7 @@ _MAX_SAMPLE_KEYS = 100
 _MAX_LOOKED_AT = 5
 _MAX_SAMPLE_CHARACTERS = 1_000
 _MAX_DEPTH = 3
-_MAX_KEYS = 14
+MAX_KEYS = 14
 _MAX_KEY = 40
 _MAX_HEAD = 60
 _MAX_KINDS = 4
@@ -109,7 +109,7 @@ def _shape_of_list(value: Any, kind: str) -> str:
 
 def _keys(value: dict[Any, Any]) -> str:
     keys = (f"{key[:_MAX_KEY]}…" if isinstance(key, str) and len(key) > _MAX_KEY else key for key in value)
-    return f"the keys {listed([*keys], _MAX_KEYS)}"
+    return f"the keys {listed([*keys], MAX_KEYS)}"
 
 
 def listed(names: list[Any], most: int) -> str:

@@ -20,7 +20,7 @@ def each(values, function):
     "parcel/data.txt": "a text beside the code",
     "parcel-1.2.dist-info/METADATA": "Metadata-Version: 2.1\nName: parcel\nVersion: 1.2\n",
     "spread/part/__init__.py": "origin = __file__",
-    "helpers.py": "origin = __file__",
+    "parcel_helpers.py": "origin = __file__",
     "empty/data.txt": "",
     "json.py": "origin = __file__",
     "codemode.py": "origin = __file__",

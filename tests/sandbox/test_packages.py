@@ -60,12 +60,12 @@ async def test_a_package_is_imported_with_its_data_and_its_version(lab: Lab) -> 
 
 CHANGES = {
     "write": "open(folder + '/new.py', 'w').close()",
-    "append": "open(folder + '/helpers.py', 'a').close()",
-    "delete": "os.unlink(folder + '/helpers.py')",
-    "rename": "os.rename(folder + '/helpers.py', folder + '/other.py')",
-    "replace": "os.replace('/workspace/own.py', folder + '/helpers.py')",
-    "change the time": "os.utime(folder + '/helpers.py', (1, 1))",
-    "truncate": "os.truncate(folder + '/helpers.py', 0)",
+    "append": "open(folder + '/parcel_helpers.py', 'a').close()",
+    "delete": "os.unlink(folder + '/parcel_helpers.py')",
+    "rename": "os.rename(folder + '/parcel_helpers.py', folder + '/other.py')",
+    "replace": "os.replace('/workspace/own.py', folder + '/parcel_helpers.py')",
+    "change the time": "os.utime(folder + '/parcel_helpers.py', (1, 1))",
+    "truncate": "os.truncate(folder + '/parcel_helpers.py', 0)",
     "make a folder": "os.mkdir(folder + '/folder')",
     "remove a folder": "os.rmdir(folder + '/empty')",
     "link": "os.symlink('own.py', folder + '/link.py')",
@@ -78,7 +78,7 @@ async def test_a_program_cant_change_packages(lab: Lab, change: str) -> None:
 import os
 open('/workspace/own.py', 'w').close()
 os.makedirs('/workspace/copy/empty', exist_ok=True)
-open('/workspace/copy/helpers.py', 'w').close()
+open('/workspace/copy/parcel_helpers.py', 'w').close()
 def is_refused(folder):
     try:
         {change}
@@ -86,13 +86,13 @@ def is_refused(folder):
         return True
     return False
 found = [is_refused("/packages"), is_refused("/workspace/copy")]
-import helpers
-[*found, helpers.origin]
+import parcel_helpers
+[*found, parcel_helpers.origin]
 """
     folder = lab.backend.packages.folder
     assert folder is not None
     before = state_of(folder)
-    assert await lab.value(code) == [True, False, "/packages/helpers.py"]
+    assert await lab.value(code) == [True, False, "/packages/parcel_helpers.py"]
     assert state_of(folder) == before
 
 
@@ -102,7 +102,7 @@ async def test_a_program_cant_change_the_mode_of_a_package(lab: Lab) -> None:
     folder = lab.backend.packages.folder
     assert folder is not None
     before = state_of(folder)
-    await lab.run("import os\nos.chmod('/packages/helpers.py', 0o777)")
+    await lab.run("import os\nos.chmod('/packages/parcel_helpers.py', 0o777)")
     assert state_of(folder) == before
 
 
@@ -113,12 +113,12 @@ def state_of(folder: Path) -> dict[str, tuple[int, int, float]]:
 
 async def test_what_is_ours_comes_first_then_the_standard_library_then_packages_then_the_workspace(lab: Lab) -> None:
     code = """
-    for name in ("json", "codemode", "servers", "helpers", "own"):
+    for name in ("json", "codemode", "servers", "parcel_helpers", "own"):
         open(f"/workspace/{name}.py", "w").write("origin = __file__")
-    import json, codemode, servers, helpers, own
-    [hasattr(json, "origin"), hasattr(codemode, "origin"), "origin" in vars(servers), helpers.origin, own.origin]
+    import json, codemode, servers, parcel_helpers, own
+    [hasattr(json, "origin"), hasattr(codemode, "origin"), "origin" in vars(servers), parcel_helpers.origin, own.origin]
     """
-    assert await lab.value(code) == [False, False, False, "/packages/helpers.py", "/workspace/own.py"]
+    assert await lab.value(code) == [False, False, False, "/packages/parcel_helpers.py", "/workspace/own.py"]
 
 
 async def test_any_python_imports_packages_and_takes_them_before_what_its_image_has(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ async def test_packages_and_skills_import_nothing_from_the_workspace(lab: Lab) -
 @pytest.mark.parametrize(
     ("code", "hint"),
     [
-        ("open('/packages/helpers.py', 'w')", "files of packages can only be read; write to /tmp or /workspace"),
+        ("open('/packages/parcel_helpers.py', 'w')", "files of packages can only be read; write to /tmp or /workspace"),
         ('raise ImportError("Can\'t connect to HTTPS URL because the SSL module is not available.")', NO_NETWORK),
     ],
 )

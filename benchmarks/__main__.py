@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 from mcp import Client
 
-from benchmarks import attack_table, attacks, function_calls, nodes, peers, start
+from benchmarks import attack_table, attacks, function_calls, nodes, packages, peers, start
 from benchmarks.product import HERE, configuration, resident_mib, stdio_upstream
 from benchmarks.report import Row, measured_by, milliseconds, milliseconds_of, percentiles, rows_table, tokens
 from codemode_server.app import App
@@ -42,6 +42,7 @@ def main(arguments: list[str]) -> int:
         *discovery(),
         *peers.rows(),
         *anyio.run(nodes.rows),
+        *anyio.run(packages.rows),
         *counted(),
         anyio.run(many_rows),
         anyio.run(checking),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import sys
+import tempfile
 from pathlib import Path
 
 import anyio
@@ -32,6 +33,7 @@ async def run_natively(
     own, theirs = socket.socketpair()
     own.setblocking(False)
     stream = await SocketStream.from_socket(own)
+    env = {**_PYTHON, "HOME": tempfile.gettempdir()}  # as in a microVM
     async with stream:
         command = [
             python,
@@ -43,7 +45,7 @@ async def run_natively(
             str(_ROOT),
             *([str(packages)] if packages else []),
         ]
-        async with await anyio.open_process(command, pass_fds=[theirs.fileno()], env=_PYTHON) as process:
+        async with await anyio.open_process(command, pass_fds=[theirs.fileno()], env=env) as process:
             theirs.close()
             outcome = await Channel(FrameReader(stream), stream, program, host_api).run()
             with contextlib.suppress(ProcessLookupError):  # it has ended by itself

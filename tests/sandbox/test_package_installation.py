@@ -225,6 +225,29 @@ print(made.problem, made.remedy, sep="\\n")
     ]
 
 
+async def test_what_cant_work_in_wasm_has_the_reason(install: Installer, index: Index) -> None:
+    """One with native code may work without it; one whose modules mostly fail, or that needs such a one, does not."""
+    native = "demo_native/_fast.cpython-314-x86_64-linux-gnu.so"
+    part = "from demo_native import _fast\n"
+    index.add("native", {native: b"\x7fELF", **{f"demo_native/{it}.py": part for it in ("__init__", "a", "b")}})
+    fallback = "try:\n    from demo_pure import _fast\nexcept ImportError:\n    _fast = None\n"
+    fast = {native.replace("native/", "pure/"): b"\x7fELF", "demo_pure/fast.py": "import demo_pure._fast\n"}
+    index.add("fallback", {**fast, "demo_pure/__init__.py": fallback, "demo_pure/a.py": "", "demo_pure/b.py": ""})
+    index.add("above", {"above.py": "import demo_native.a\n"})
+    index.add("squeezed", {"squeezed.py": "import bz2\n"})
+    index.add("partly", {"partly.py": "", "partly_more.py": "import bz2\n"})
+    made = await install("native", "fallback", "above", "squeezed", "partly")
+    assert {it.name: it.wasm_obstacle for it in made.installed} == {
+        "above": "it needs native, which has native code",
+        "fallback": "",
+        "native": "it has native code, which the WASM sandbox can't run",
+        "partly": "",
+        "squeezed": "it needs the module 'bz2', which the WASM sandbox does not have",
+    }
+    assert made.modules(in_wasm=True) == {"demo_pure", "partly", "partly_more"}
+    assert made.modules(in_wasm=False) >= {"demo_native", "above", "squeezed"}
+
+
 @pytest.mark.network
 async def test_real_packages_from_the_real_index(package_cache: Path, tmp_path: Path) -> None:
     """Two of them have native code, and work by their modules in Python."""

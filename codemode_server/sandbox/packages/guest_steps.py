@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pydantic import TypeAdapter, ValidationError
+
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox.contract import Limits, Outcome, Program, SandboxBackend
@@ -25,6 +27,8 @@ _MAX_TRIED = 100
 _MAX_REASON_CHARACTERS = 200
 _COMPILE = Limits(memory_mb=1024, wall_seconds=600, workspace_mb=2 * MAX_BYTES // 2**20)
 _TRY = Limits(memory_mb=512, wall_seconds=20, workspace_mb=16)
+_Failed = TypeAdapter(dict[str, tuple[str, str]])
+"""What a trial gives: by module, the reason, and the module that could not be imported."""
 _COMPILER = """
 import importlib._bootstrap_external as external, importlib.util, json, os
 for path in json.loads({files!r}):
@@ -48,10 +52,11 @@ for name in json.loads({modules!r}):
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
-        failed[name] = f"it needs the module {{error.name!r}}, which the WASM sandbox does not have"[:500]
+        failed[name] = f"it needs the module {{error.name!r}}, which the WASM sandbox does not have", error.name
     except BaseException as error:
-        failed[name] = f"{{type(error).__name__}}: {{error}}"[:500].rstrip(": ")
-failed
+        module = getattr(error, "name", None)
+        failed[name] = f"{{type(error).__name__}}: {{error}}"[:500].rstrip(": "), module
+{{name: (str(text)[:500], str(module)[:500]) for name, (text, module) in failed.items()}}
 """
 
 
@@ -63,21 +68,26 @@ async def compile_all(backend: SandboxBackend, folder: Path, packages: Sequence[
         await _run(backend, _COMPILER.format(files=chosen, folder=GUEST_FOLDER), _COMPILE, folder)
 
 
-async def obstacle(backend: SandboxBackend, package: Unpacked) -> str:
-    """Why programs in WASM can't import the package, which the backend has in its packages; empty if they can."""
+async def obstacle(backend: SandboxBackend, package: Unpacked, packages: Sequence[Unpacked]) -> str:
+    """Why programs in WASM can't import one of the packages, which the backend has; empty if they can."""
     names = _names_to_try(package)
     outcome = await _run(backend, _TRIAL.format(modules=json.dumps(names)), _TRY)
-    failed = outcome.value if isinstance(outcome.value, dict) else {}
-    if outcome.error is not None and outcome.error.setting == "limits.wall_seconds":
-        reason = f"its import takes longer than {_TRY.wall_seconds:g} seconds"
-    elif outcome.error is not None:
-        reason = f"{outcome.error.type}: {outcome.error.message}"
-    elif len(failed) * 2 <= len(names):
+    if outcome.error is not None:
+        if outcome.error.setting == "limits.wall_seconds":
+            return f"its import takes longer than {_TRY.wall_seconds:g} seconds"
+        return clean_line(f"{outcome.error.type}: {outcome.error.message}", _MAX_REASON_CHARACTERS)
+    try:
+        failed = _Failed.validate_python(outcome.value)
+    except ValidationError:
+        return "its import disturbs the interpreter"
+    if len(failed) * 2 <= len(names):
         return ""
-    elif package.is_native:
+    if package.is_native:
         return "it has native code, which the WASM sandbox can't run"
-    else:
-        reason = str(next(iter(failed.values())))
+    reason, module = next(iter(failed.values()))
+    for other in packages:
+        if other.is_native and module.partition(".")[0] in other.modules:
+            return f"it needs {other.wheel.name}, which has native code"
     return clean_line(reason, _MAX_REASON_CHARACTERS)
 
 

@@ -132,7 +132,7 @@ async def _tried(unpacked: list[Unpacked], files: Path, announce: Announce) -> t
         backend = await started(registry.wasm_backend(Packages(files), announce))
         try:
             await guest_steps.compile_all(backend, files, unpacked)
-            obstacles = [await guest_steps.obstacle(backend, it) for it in unpacked]
+            obstacles = [await guest_steps.obstacle(backend, it, unpacked) for it in unpacked]
         finally:
             with anyio.CancelScope(shield=True):
                 await backend.aclose()

@@ -238,26 +238,22 @@ ON_IMPORT = {
 }
 
 
-@pytest.mark.parametrize("attempt", ON_IMPORT)
-async def test_a_module_that_is_tried_has_nothing_to_reach(
-    install: Installer, index: Index, tmp_path: Path, attempt: str
-) -> None:
+async def test_a_module_that_is_tried_has_nothing_to_reach(install: Installer, index: Index, tmp_path: Path) -> None:
     """The trial at installation runs code of the package: in a sandbox, without tools; the folder is read-only."""
     (tmp_path / "secret").write_text("a secret of the host")
     port = index.address.rpartition(":")[2]
-    line = ON_IMPORT[attempt].format(secret=str(tmp_path / "secret"), address=index.address, port=port)
-    guarded = f"leak = None\ntry:\n    {line}\nexcept Exception as error:\n    pass\n"
     told = "if leak is not None:\n    raise ImportError(f'REACHED {leak}')\n"
-    index.add("evil", {"evil_module.py": guarded + told})
+    for number, attempt in enumerate(ON_IMPORT.values()):
+        line = attempt.format(secret=str(tmp_path / "secret"), address=index.address, port=port)
+        guarded = f"leak = None\ntry:\n    {line}\nexcept Exception as error:\n    pass\n"
+        index.add(f"evil-{number}", {f"evil_{number}.py": guarded + told})
     index.add("control", {"control_module.py": "leak = 'it'\n" + told})
     index.add("victim", {"victim.py": "same = True\n"})
-    made = await install("evil", "control", "victim")
+    names = [f"evil-{number}" for number in range(len(ON_IMPORT))]
+    made = await install(*names, "control", "victim")
     assert made.problem == ""
-    assert {it.name: it.wasm_obstacle for it in made.installed} == {
-        "control": "ImportError: REACHED it",
-        "evil": "",
-        "victim": "",
-    }
+    expected = dict.fromkeys([*names, "victim"], "") | {"control": "ImportError: REACHED it"}
+    assert {it.name: it.wasm_obstacle for it in made.installed} == expected, list(enumerate(ON_IMPORT))
     assert made.folder is not None
     assert (made.folder / "victim.py").read_text() == "same = True\n"
     assert not (made.folder / "evil.py").exists()
@@ -273,17 +269,15 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("kind", ENDS)
-async def test_a_module_that_ends_its_trial_takes_no_other_package_with_it(
-    install: Installer, index: Index, kind: str
-) -> None:
-    code, why = ENDS[kind]
-    index.add("evil", {"evil_module.py": code})
+async def test_a_module_that_ends_its_trial_takes_no_other_package_with_it(install: Installer, index: Index) -> None:
+    for number, (code, _) in enumerate(ENDS.values()):
+        index.add(f"evil-{number}", {f"evil_{number}.py": code})
     index.add("parcel", GOOD)
-    made = await install("evil", "parcel")
+    made = await install(*(f"evil-{number}" for number in range(len(ENDS))), "parcel")
     assert await imported(made) == 3
-    evil, parcel = made.installed
-    assert why in evil.wasm_obstacle
+    *evil, parcel = made.installed
+    for package, (kind, (_, why)) in zip(evil, ENDS.items(), strict=True):
+        assert why in package.wasm_obstacle, kind
     assert parcel.wasm_obstacle == ""
 
 

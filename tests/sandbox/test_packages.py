@@ -69,6 +69,8 @@ CHANGES = {
     "make a folder": "os.mkdir(folder + '/folder')",
     "remove a folder": "os.rmdir(folder + '/empty')",
     "link": "os.symlink('own.py', folder + '/link.py')",
+    "link a file out, to write it there": "os.link(folder + '/parcel_helpers.py', '/workspace/out.py')",
+    "move a file out": "os.rename(folder + '/parcel_helpers.py', '/workspace/out.py')",
 }
 
 

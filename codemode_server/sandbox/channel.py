@@ -121,6 +121,7 @@ class Channel:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._converse, tasks, quota, holder)
+        self.is_clean = self._done is not None and not self._is_sending  # now, as no task goes on sending
         if self._bug is not None:
             raise self._bug
         ending, error = self._ended or (Ending.DIED, ProgramError("SandboxFailed", "the sandbox gave no outcome"))
@@ -167,7 +168,6 @@ class Channel:
                     watch.cancel()
         if self._timer.cancelled_caught and self._has_begun and self._ended is None:
             self._out_of_time()
-        self.is_clean = self._done is not None and not self._is_sending
         tasks.cancel_scope.cancel()
 
     def _first_frame(self) -> bytes:

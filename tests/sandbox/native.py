@@ -18,11 +18,12 @@ from codemode_server.sandbox.contract import HostApi, Outcome, Program
 
 _ROOT = Path(__file__).parents[2]
 _START = """
-import socket, sys
+import os, socket, sys
 sys.path.insert(0, sys.argv[2])
 from codemode_server.sandbox.guest import modules, threads
 modules.PACKAGES_FOLDER = (*sys.argv[3:], modules.PACKAGES_FOLDER)[0]
 threads.run(socket.socket(fileno=int(sys.argv[1])))
+os._exit(0)
 """
 
 

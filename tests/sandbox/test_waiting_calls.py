@@ -203,3 +203,34 @@ async def test_results_that_a_program_does_not_read_are_dropped_once_they_are_to
     assert (len(results), len(others)) == (16 * MIB // 240_000, 30)
     assert error.startswith("the result of github.echo is dropped, as 16,")
     assert error.endswith(" bytes of results wait to be read; await fewer calls at once")
+
+
+async def test_a_sandbox_that_was_sent_half_an_answer_as_its_program_ended_is_not_used_again() -> None:
+    class Leaving(Guest):
+        """Says `done` when it has read the first answer, and has then no room for the second."""
+
+        def __init__(self) -> None:
+            super().__init__([call(1), call(2)])
+            self.reads, self.leaves = anyio.Event(), anyio.Event()
+            self.answers = 0
+
+        async def receive(self, max_bytes: int = 65_536) -> bytes:
+            if not self._said:
+                await self.leaves.wait()
+            return await super().receive(max_bytes)
+
+        async def send(self, item: bytes) -> None:
+            if b'"op":"run"' in item[:100]:
+                return
+            self.answers += 1
+            await (anyio.sleep_forever() if self.answers == 2 else self.reads.wait())
+
+    guest = Leaving()
+    channel = Channel(FrameReader(guest), guest, Program(ExecutionId("x0"), "", Limits()), Tools())
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(channel.run)
+            await anyio.wait_all_tasks_blocked()
+            guest.reads.set()
+            guest.leaves.set()
+    assert channel.is_clean is (guest.answers < 2)

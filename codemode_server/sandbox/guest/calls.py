@@ -10,6 +10,7 @@ import functools
 import inspect
 import operator
 import sys
+import threading
 import types
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
@@ -59,7 +60,9 @@ class PendingCall(Unfinished):
     @property
     def _future(self) -> Future[Any]:
         if not isinstance(self._sent, Future):
-            self._sent = self._sent()
+            with self._calls.sending:
+                if not isinstance(self._sent, Future):
+                    self._sent = self._sent()
         return self._sent
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -187,6 +190,8 @@ def plain_arguments(title: str, arguments: dict[str, Any]) -> dict[str, Any]:
 class Calls:
     def __init__(self, link: Link) -> None:
         self.link = link
+        self.sending = threading.RLock()
+        """Held to send a call that two threads may use."""
         self.unclaimed: dict[int, PendingCall] = {}
         self.maps: list[Any] = []
         """The results of each `map`; at the end a warning names the errors that the program never read."""
@@ -217,14 +222,18 @@ class Calls:
         origin = Origin(self, server)
 
         def settle(answer: Future[Any]) -> None:
-            if result.done() or answer.cancelled():
+            if answer.cancelled() or not result.set_running_or_notify_cancel():
                 return
             try:
                 value, encoding = answer.result()
-                result.set_result(taken := from_reply(value, encoding, origin, is_raw=is_raw))
-                remember_sample(tool, taken)
+                taken = from_reply(value, encoding, origin, is_raw=is_raw)
+                remember_sample(tool, taken)  # before the program has it, and may change it
             except Refused as refusal:
                 result.set_exception(ToolError(str(refusal), server, tool, refusal.kind))
+            except Exception as error:  # noqa: BLE001 - memory, or a bug: whoever waits must not wait for ever
+                result.set_exception(error)
+            else:
+                result.set_result(taken)
 
         def drop(result: Future[Any]) -> None:
             if result.cancelled():
@@ -251,12 +260,14 @@ class Calls:
         """Wait for the calls whose result was never used; name those that nobody had sent. Raises `ToolError` if one
         of them failed."""
         unsent: list[str] = []
-        while self.unclaimed:
-            call = next(iter(self.unclaimed.values()))
-            if isinstance(call._sent, Future):
-                resolve(call)
-            else:
-                unsent.append(f"{self.unclaimed.pop(id(call))._title}()")
+        while calls := list(self.unclaimed.values()):  # other threads may go on making calls, and using them
+            for call in calls:
+                if self.unclaimed.pop(id(call), None) is None:
+                    continue
+                if isinstance(call._sent, Future):
+                    resolve(call)
+                else:
+                    unsent.append(f"{call._title}()")
         self.report_failures()
         if unsent:
             sys.stderr.write(

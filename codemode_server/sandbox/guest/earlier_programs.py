@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -82,7 +83,7 @@ class Checkpoint:
             )
         file = pathlib.Path(FILE)
         file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_name(f".checkpoint-{self._link.execution_id}")
+        unfinished = file.with_name(f".checkpoint-{self._link.execution_id}-{threading.get_ident()}")
         try:
             with unfinished.open("wb") as stream:
                 stream.write(data)

@@ -25,7 +25,8 @@ _DATA_URI = re.compile(rf"{DATA_URI_START.pattern}(?P<data>[{_BASE64}]+={{0,2}})
 class _Known:
     files: ClassVar[dict[str, tuple[str, str | None, str | None]]] = {}
     """Summary, media type and name, by the first characters of the base64."""
-    pattern: re.Pattern[str] | None = None
+    pattern: tuple[int, re.Pattern[str]] | None = None
+    """The number of files that it is made from, and what finds them in a text."""
     is_used = False
     """True if a summary was shown in place of bytes."""
 
@@ -35,8 +36,6 @@ def remember(text: str, mime_type: str | None, name: str | None, place: str = ""
     text = _base64_of(text)
     if len(text) < MIN_CHARACTERS or len(_Known.files) >= _MAX_KNOWN:
         return
-    if text[:_KNOWN_BY] not in _Known.files:
-        _Known.pattern = None
     _Known.files[text[:_KNOWN_BY]] = _summary(text, mime_type, name, place), mime_type, name
 
 
@@ -88,13 +87,16 @@ def _base64_of(text: str) -> str:
 
 
 def _pattern() -> re.Pattern[str]:
-    if _Known.pattern is None:
-        heads = "|".join(sorted({re.escape(start[:_HEAD]) for start in _Known.files}))
+    made = _Known.pattern
+    if made is None or made[0] != len(_Known.files):
+        starts = list(_Known.files)  # another thread may add to them meanwhile
+        heads = "|".join(sorted({re.escape(start[:_HEAD]) for start in starts}))
         # Line breaks, also as `repr` and JSON write them, belong to it between full lines and before a last one.
         line, end = rf"[{_BASE64}]", r"(?:\\[rn]|[\r\n])+"
         last = rf"(?:{end}{line}{{1,76}}={{0,2}}(?:{end})?(?=[\"']|\Z))?"
-        _Known.pattern = re.compile(rf"(?:{heads})(?:{line}|{end}(?={line}{{56}}))*={{0,2}}{last}")
-    return _Known.pattern
+        pattern = re.compile(rf"(?:{heads})(?:{line}|{end}(?={line}{{56}}))*={{0,2}}{last}")
+        _Known.pattern = made = len(starts), pattern
+    return made[1]
 
 
 def _of_known(found: re.Match[str]) -> str:

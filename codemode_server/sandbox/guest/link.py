@@ -12,7 +12,7 @@ import collections
 import json
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -84,7 +84,8 @@ class Link:
         self._others = _Queue()
         """One at a time beside the calls, which may all hang when the program has given them up."""
         self._last_id = 0
-        self._outgoing: collections.deque[str] = collections.deque()
+        self._outgoing: collections.deque[Callable[[], Iterable[str]]] = collections.deque()
+        """Each gives frames when it is their turn; no other thread sends meanwhile."""
         self._sending = threading.Lock()
         self.before_wait: Callable[[], None] = lambda: None
         """Called before the guest waits for the host: what is buffered has to go out first."""
@@ -95,8 +96,15 @@ class Link:
         self.execution_id = ""
         self.call_bytes = 2**62
         self.call_count = 0
-        self.call_characters = 0
-        """Characters of the arguments of all calls, and of their answers."""
+        self._sent_characters = 0
+        self._answered_characters = 0
+
+    def cut_off(self) -> None:
+        """In a forked process, whose transport refuses each request: it waits for none that the other one made."""
+        self._sending = threading.Lock()
+        self._outgoing.clear()
+        self._calls = self._others = _Queue()
+        self._calls.max_unanswered = sys.maxsize
 
     def begin(self, frame: dict[str, Any]) -> None:
         self.execution_id = frame["execution_id"]
@@ -109,12 +117,27 @@ class Link:
         return None if text is None else _DECODER.decode(text)
 
     def send(self, frame: dict[str, Any]) -> None:
-        self._outgoing.append(to_json(frame))
+        text = to_json(frame)
+        self.send_in_turn(lambda: (text,))
+
+    def send_in_turn(self, frames: Callable[[], Iterable[str]]) -> None:
+        """Send what is given once all that was posted before is sent, by this thread or another."""
+        self._outgoing.append(frames)
         self._flush()
 
-    def send_text(self, text: str) -> None:
-        self._outgoing.append(text)
-        self._flush()
+    def send_last(self, text: str) -> None:
+        """Send the last frame, after all that was posted before. It is sent when this returns; nothing follows it."""
+        is_over = False
+
+        def last() -> Iterable[str]:
+            nonlocal is_over
+            is_over = True
+            return (text,)
+
+        self._outgoing.append(last)
+        self._sending.acquire()  # for good
+        while not is_over:
+            self._send_next()
 
     def request(self, op: str, **fields: Any) -> Future[Any]:
         """Ask the host. All but a `read` go before the calls that wait: the program stands still until then."""
@@ -131,8 +154,6 @@ class Link:
         `LimitPassed` if they are too large; the host knows by then, whatever becomes of the exception."""
         if len(arguments_json) > self.call_bytes or _bytes(arguments_json) > self.call_bytes:
             self.exceed("limits.call_bytes")
-        self.call_count += 1
-        self.call_characters += len(arguments_json)
         frame = {"op": "call", "server": server, "tool": tool, **({"raw": True} if raw else {})}
         head = to_json({**frame, "forms": forms} if forms else frame)
         if forms and _bytes(head) + _bytes(arguments_json) + _MAX_REST_BYTES > self.call_bytes:
@@ -169,7 +190,8 @@ class Link:
 
     def _send_next(self) -> bool:
         if self._outgoing:
-            self._transport.send(self._outgoing.popleft())
+            for text in self._outgoing.popleft()():
+                self._transport.send(text)
             return True
         queue = self._next_queue()
         if queue is None:
@@ -178,6 +200,8 @@ class Link:
         if future.set_running_or_notify_cancel():  # else whoever asked was cancelled: nothing must happen any more
             self._last_id += 1  # here, since ids have to grow
             queue.unanswered[self._last_id] = future
+            self.call_count += bool(body)
+            self._sent_characters += len(body)
             self._transport.send(f'{{"id":{self._last_id},{head}{body}}}')
         return True
 
@@ -201,6 +225,11 @@ class Link:
         return future.result()
 
     @property
+    def call_characters(self) -> int:
+        """Characters of the arguments of all calls, and of their answers."""
+        return self._sent_characters + self._answered_characters
+
+    @property
     def in_flight(self) -> int:
         return sum(len(queue.unanswered) + len(queue.unsent) for queue in (self._calls, self._others))
 
@@ -213,7 +242,7 @@ class Link:
         future = self._others.unanswered.pop(reply["id"], None)
         if future is None:
             future = self._calls.unanswered.pop(reply["id"], None)
-            self.call_characters += len(text)
+            self._answered_characters += len(text)
         del text
         self._flush()
         if future is not None and not future.done():  # it is, if whoever asked was cancelled meanwhile

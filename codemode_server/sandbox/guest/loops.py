@@ -12,6 +12,7 @@ import asyncio.runners
 import asyncio.tasks
 import collections
 import heapq
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -52,8 +53,8 @@ class Reentrant(asyncio.BaseEventLoop):
         """Take in what has happened, without waiting."""
 
     def run_until_complete(self, future: Any) -> Any:
-        if not self.is_running():
-            return super().run_until_complete(future)
+        if asyncio.events._get_running_loop() is not self:
+            return super().run_until_complete(future)  # which refuses a loop that another thread runs
         return self._run_inside(asyncio.ensure_future(future, loop=self))
 
     def close(self) -> None:
@@ -81,15 +82,17 @@ _PolicyBase: Any = getattr(asyncio.events, "_AbstractEventLoopPolicy", None) or 
 class _Policy(_PolicyBase):  # type: ignore[misc]
     def __init__(self, make: Callable[[], asyncio.AbstractEventLoop]) -> None:
         self._make = make
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._own = threading.local()
+        """Its `loop` is that of a thread."""
 
     def get_event_loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None or self._loop.is_closed():
-            self._loop = self._make()
-        return self._loop
+        loop: asyncio.AbstractEventLoop | None = getattr(self._own, "loop", None)
+        if loop is None or loop.is_closed():
+            loop = self._own.loop = self._make()
+        return loop
 
     def set_event_loop(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        self._loop = loop
+        self._own.loop = loop
 
     def new_event_loop(self) -> asyncio.AbstractEventLoop:
         running = asyncio.events._get_running_loop()

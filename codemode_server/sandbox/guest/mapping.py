@@ -96,9 +96,9 @@ class PendingMap(PendingCall):
     def _take(self, index: int, answer: Future[Any]) -> None:
         try:
             self._results[index] = answer.result()
-        except ToolError as error:
+        except Exception as error:  # noqa: BLE001 - memory, or a bug: whoever waits must not wait for ever
             self._results._errors[index] = error
-            if error.kind in _FOR_ALL:
+            if not isinstance(error, ToolError) or error.kind in _FOR_ALL:
                 with contextlib.suppress(InvalidStateError):
                     self._future.set_exception(error)
         with self._lock:
@@ -109,6 +109,7 @@ class PendingMap(PendingCall):
         self._send_next()
 
     def _finish(self) -> None:
-        with contextlib.suppress(InvalidStateError):  # it has failed, or is cancelled
-            self._future.set_result(self._results)
-            self._calls.maps.append(self._results)
+        if not self._future.done():  # else it has failed, or is cancelled
+            self._calls.maps.append(self._results)  # before the program goes on, and may end
+            with contextlib.suppress(InvalidStateError):
+                self._future.set_result(self._results)

@@ -6,10 +6,11 @@ import codecs
 import collections
 import io
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from .encoded import without_bytes
-from .link import Link
+from .link import Link, to_json
 
 _PROMPT_WRITES = 2_000
 """So many writes are sent at once; the output of a program that prints more is collected for a moment."""
@@ -56,16 +57,17 @@ class Output(io.TextIOBase):
 
     def flush(self) -> None:
         self._size = 0
+        if self._parts:
+            self._link.send_in_turn(self._frames)
+        self._sent_at = time.monotonic()
+
+    def _frames(self) -> Iterator[str]:
         taken = []
         while self._parts:  # one by one, so that what other threads print meanwhile is not lost
-            try:
-                taken.append(self._parts.popleft())
-            except IndexError:
-                break
+            taken.append(self._parts.popleft())
         text = "".join(taken)
         for start in range(0, len(text), 2**20):
-            self._link.send({"op": "output", "stream": self._stream, "text": text[start : start + 2**20]})
-        self._sent_at = time.monotonic()
+            yield to_json({"op": "output", "stream": self._stream, "text": text[start : start + 2**20]})
 
     def close(self) -> None:
         """Nothing may close the program's output, not even the end of the interpreter."""

@@ -12,6 +12,7 @@ import functools
 import io
 import os
 import re
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,8 @@ class ProgramPaths:
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
         self._failures: list[Exception] = []
         """Errors of files that Python closed, since the program had no name for them."""
+        self._left: list[Any] = []
+        """Files that Python would have closed in another thread."""
 
     def install(self) -> None:
         """Let `open`, `os.listdir` and `os.mkdir` find the folders, as programs make folders before they write."""
@@ -85,13 +88,13 @@ class ProgramPaths:
         if set(mode) - set("bt") not in ({"w"}, {"x"}):
             raise ValueError(f"/skills/{name}.py is read or written whole: open it with 'r' or 'w', not {mode!r}")
         made: Any = _BinaryFile() if is_binary else _TextFile(newline="")
-        made.failures = self._failures
+        made.failures, made.left, made.thread = self._failures, self._left, threading.get_ident()
         made.name, made.save = f"{_FOLDER}/{name}.py", functools.partial(self._send, name)
         self._open.add(made)
         return made
 
     def close_all(self) -> None:
-        for file in list(self._open):
+        for file in [*self._open, *self._left]:
             file.close()
         if self._failures:
             raise self._failures[0]
@@ -107,8 +110,13 @@ class _File:
     name: str
     save: Callable[[str], object]
     failures: list[Exception]
+    left: list[_File]
+    thread: int
 
     def __del__(self) -> None:
+        if threading.get_ident() != self.thread:  # perhaps the one that reads answers, where nobody can wait for one
+            self.left.append(self)
+            return
         try:
             self.close()
         except ValueError as error:  # raised from here, nobody would see it

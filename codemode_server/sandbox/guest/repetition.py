@@ -16,6 +16,7 @@ import itertools
 import operator
 import os
 import random
+import threading
 import uuid
 from typing import Any
 
@@ -33,7 +34,8 @@ class Randomness:
         self._key = b""
         """Empty until a program begins. The n-th drawing from a key always gives the same."""
         self._numbers = itertools.count()
-        self._key_of_child = b""
+        self._of_thread = threading.local()
+        """Its `key` is that of the process that a thread forks."""
 
     def begin(self, key: bytes) -> None:
         """The program begins, or a process that it has forked."""
@@ -51,11 +53,11 @@ class Randomness:
         return _shake_256(self._key + next(self._numbers).to_bytes(8, "big")).digest(size)
 
     def before_fork(self) -> None:
-        self._key_of_child = self.bytes(32)
+        self._of_thread.key = self.bytes(32)
 
     def after_fork_in_child(self) -> None:
         if self._key:
-            self.begin(self._key_of_child)
+            self.begin(self._of_thread.key)
 
 
 _randomness = Randomness()

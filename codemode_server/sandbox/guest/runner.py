@@ -70,7 +70,7 @@ def run(
     _report_no_lines()
     before_end()
     flush()
-    link.send_text(text)
+    link.send_last(text)
 
 
 class _Program:

@@ -12,6 +12,7 @@ import asyncio.selector_events
 import concurrent.futures
 import concurrent.futures.thread
 import os
+import select
 import selectors
 import socket
 import struct
@@ -91,7 +92,8 @@ def run(stream: socket.socket) -> None:
     frame = link.open()
     threading.stack_size(_THREAD_STACK)
     threading.excepthook = runner.report_thread
-    link.wait = _wait_on(link)
+    reader = threading.Thread(target=_read, args=(link,), name="codemode-link", daemon=True)
+    link.wait = _wait_on(link, reader)
     calls = Calls(link)
     modules.install(link, calls, advice=_ADVICE).add(frame["modules"])
     _add_packages()
@@ -100,7 +102,7 @@ def run(stream: socket.socket) -> None:
     # Other processes would have no link; a pool of them means the same to a program that only wants the results.
     replace_members(concurrent.futures, ProcessPoolExecutor=concurrent.futures.thread.ThreadPoolExecutor)
     os.register_at_fork(after_in_child=lambda: _cut_off(link, transport))
-    threading.Thread(target=_read, args=(link,), name="codemode-link", daemon=True).start()
+    reader.start()
     ended = _take_in_subprocesses(link)
     runner.run(link, calls, frame, run_async, ended)
 
@@ -119,8 +121,10 @@ def _watch_children() -> None:
         replace_members(asyncio.get_event_loop_policy(), get_child_watcher=lambda: only)
 
 
-def _wait_on(link: Link) -> Any:
+def _wait_on(link: Link, reader: threading.Thread) -> Any:
     def wait(future: Future[Any]) -> Any:
+        if threading.current_thread() is reader:  # Python collects an object there, whose `__del__` makes a call
+            raise RuntimeError("nobody can wait for a call in the thread that reads its answer; the call is made")
         link.before_wait()
         return future.result()
 
@@ -139,7 +143,7 @@ def _read(link: Link) -> None:
 
 def _cut_off(link: Link, transport: SocketTransport) -> None:
     transport.is_in_fork = True
-    link._sending = threading.Lock()
+    link.cut_off()
     sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115 - a descriptor
     sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115 - a descriptor
 
@@ -147,7 +151,7 @@ def _cut_off(link: Link, transport: SocketTransport) -> None:
 def _take_in_subprocesses(link: Link) -> Any:
     """Pass on what others write to this process's stdout and stderr; gives what to call at the end."""
     nothing = os.open(os.devnull, os.O_WRONLY)  # now: at the end the program may have no descriptor left
-    threads = []
+    readers = []
     for descriptor, stream in ((1, "stdout"), (2, "stderr")):
         reading, writing = os.pipe()
         os.dup2(writing, descriptor)
@@ -155,15 +159,22 @@ def _take_in_subprocesses(link: Link) -> Any:
         output = Output(link, stream)
         thread = threading.Thread(target=_pass_on, args=(reading, output), daemon=True)
         thread.start()
-        threads.append(thread)
+        readers.append((thread, reading))
 
     def end() -> None:
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
-        for thread in threads:
-            thread.join(_LAST_WORDS_SECONDS)  # a process that lives on may hold the pipe open
+        for thread, reading in readers:
+            thread.join(None if _has_ended(reading) else _LAST_WORDS_SECONDS)
 
     return end
+
+
+def _has_ended(reading: int) -> bool:
+    """True if no process has the other end of a pipe; one that lives on may."""
+    poll = select.poll()
+    poll.register(reading, 0)
+    return bool(poll.poll(0))
 
 
 def _pass_on(reading: int, output: Output) -> None:

@@ -125,7 +125,9 @@ async def host(real_servers: None, tmp_path_factory: pytest.TempPathFactory) -> 
     command, *arguments = commands(["filesystem"])["filesystem"]
     servers = {"files": {"command": command, "args": [*arguments, str(files)]}}
     sandbox = {"backend": "wasm", "packages": PACKAGES}
-    path = configuration(folder, servers, sandbox=sandbox, permissions={"rules": [{"allow": "*"}]})
+    path = configuration(
+        folder, servers, sandbox=sandbox, permissions={"rules": [{"allow": "*"}]}, limits={"wall_seconds": 90}
+    )
     certificates = {name: os.environ[name] for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ}
     async with for_all(over_stdio(path, env={"XDG_CACHE_HOME": str(cache.parent), **certificates})) as host:
         answer = await host.run("import openpyxl")

@@ -88,6 +88,17 @@ async def test_a_table_alone_is_json_that_is_stored_as_lists_are(packages: Path)
     assert (outcome.value, outcome.value_form) == ([{"region": "n"}, {"region": "s"}, {"region": "n"}], "json")
 
 
+async def test_json_dumps_takes_tables_and_numbers(packages: Path) -> None:
+    """A program that prints JSON, or passes it to a tool, fails with "int64 is not JSON serializable" elsewhere."""
+    code = (
+        f"{FRAME}import json\njson.dumps([frame.region.count(), np.arange(2), frame[['region']][:1], frame.amount[:1]])"
+    )
+    assert await value_of(packages, code) == '[3, [0, 1], [{"region": "n"}], [1.5]]'
+    outcome = await run(packages, f"{FRAME}import json\njson.dumps(frame.groupby('region'))")
+    assert outcome.error is not None
+    assert outcome.error.message == "Object of type DataFrameGroupBy is not JSON serializable"
+
+
 async def test_rows_of_a_tool_become_a_table(packages: Path) -> None:
     code = """
     import pandas as pd

@@ -30,10 +30,13 @@ from .link import PROGRAM_FILE, Link
 from .program_paths import ProgramPaths
 from .source import compile_skill
 from .stubs import Stub, stub_decorator
+from .tables import kinds_of, plain
 from .value_descriptions import is_json
 from .values import Unfinished, resolve
 
 FOLDER = "/workspace"
+_TABLES = {"numpy.generic", "numpy.ndarray", "pandas.DataFrame", "pandas.Series"}
+"""What `json.dumps` takes as well: a sum of a column is a number of numpy's."""
 PACKAGES_FOLDER = "/packages"
 """The packages that the person lists, where there are any: on `sys.path`, read-only."""
 _CHARACTERS_PER_TOKEN = 4
@@ -330,6 +333,8 @@ def _lenient(loads: Callable[..., Any]) -> Callable[..., Any]:
 def _json_default(self: json.JSONEncoder, value: object) -> object:
     if isinstance(value, Unfinished):
         return resolve(value)
+    if kinds_of(value) & _TABLES and (made := plain(value)) is not value:
+        return made
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 

@@ -194,6 +194,19 @@ async def test_native_code_beside_a_module_in_python_is_not_tried_in_wasm(wasm_w
     assert await lab.value("import speedups\nspeedups.origin") == "/packages/speedups.py"
 
 
+async def test_a_package_may_change_a_copy_of_a_module(wasm_with_packages: SandboxBackend, tmp_path: Path) -> None:
+    """As `markdown` does, from the loader of the module in the standard library, whose file is not in WASM."""
+    code = """
+    import html.parser, importlib.util
+    spec = importlib.util.find_spec("html.parser")
+    copy = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copy)
+    copy.HTMLParser.CDATA_CONTENT_ELEMENTS = ()
+    [copy.HTMLParser.__name__, copy is html.parser, len(html.parser.HTMLParser.CDATA_CONTENT_ELEMENTS) > 0]
+    """
+    assert await Lab(wasm_with_packages, tmp_path).value(code) == ["HTMLParser", False, True]
+
+
 async def test_the_check_knows_what_can_be_imported(wasm_with_packages: SandboxBackend) -> None:
     importable: Any = wasm_with_packages.importable
     assert {"parcel", "spread"} < importable - IN_WASM

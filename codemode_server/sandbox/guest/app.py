@@ -13,7 +13,7 @@ import sys
 import zoneinfo
 import zoneinfo._common
 from importlib.machinery import BYTECODE_SUFFIXES, SOURCE_SUFFIXES, FileFinder, SourceFileLoader, SourcelessFileLoader
-from typing import IO
+from typing import IO, Any
 
 import wit_world  # made by componentize-py from world.wit
 
@@ -63,6 +63,13 @@ def _load(key: str) -> IO[bytes]:
         raise zoneinfo.ZoneInfoNotFoundError(f"No time zone found with key {key}") from None
 
 
+def _allow_copy(name: str) -> None:
+    """Hold the code of a module, whose file is not there when programs run: `markdown` makes a copy of it to change."""
+    loader: Any = importlib.import_module(name).__loader__
+    code = loader.get_code(name)
+    loader.get_code = lambda _: code
+
+
 def _leave_out_native_code() -> None:
     """Find no extension modules, which can't be loaded here: a package may have the same module in Python beside."""
     loaders = (SourceFileLoader, SOURCE_SUFFIXES), (SourcelessFileLoader, BYTECODE_SUFFIXES)
@@ -71,6 +78,7 @@ def _leave_out_native_code() -> None:
 
 _take_in()
 _take_in_zones()
+_allow_copy("html.parser")
 
 from . import modules, repetition, runner, warm_up, wasi  # noqa: E402 - they replace parts of what was taken in
 from .calls import Calls  # noqa: E402

@@ -41,16 +41,28 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 """,
     "broken.py": "import parcel\nparcel.weigh(-1)",
-    "able.py": "try:\n    import extra\nexcept ImportError:\n    extra = None",
+    "able.py": """
+import importlib
+try:
+    import extra
+except ImportError:
+    extra = None
+try:
+    by_name = importlib.import_module("extra")
+except ImportError:
+    by_name = None
+""",
 }
 NATIVE = "it has native code, which the WASM sandbox can't run: it needs a microVM"
 
 
 def make_packages(folder: Path) -> Packages:
-    """The files in a folder, which is made, and what they are."""
+    """The files in a folder, which is made, and what they are. As an installation leaves it, only its owner can read it:
+    programs in a microVM run as another user than that which the folder is shown to belong to."""
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
+    folder.chmod(0o700)
     modules = {Path(name).parts[0].removesuffix(".py") for name in FILES if name.endswith(".py")}
     return Packages(
         folder,

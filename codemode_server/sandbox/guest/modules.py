@@ -44,9 +44,10 @@ _CHARACTERS_PER_TOKEN = 4
 
 PROGRAM_FILES: set[str] = {PROGRAM_FILE}
 """Files whose lines may show in a traceback: the program's own, the skills' and those of modules in /workspace."""
-_APART = (f"{PACKAGES_FOLDER}/", "skills/")
-"""Files whose code imports nothing from /workspace, where a program could leave a module for all that come later: in
-place of one that a package can do without, or of a package that the person lists no more."""
+_NOT_FROM_WORKSPACE = (f"{PACKAGES_FOLDER}/", "skills/")
+"""Files whose code imports nothing from /workspace. Otherwise a program could leave there a module that a package imports
+only if it exists, and so change what the package does in all later programs."""
+_IMPORT_SYSTEM = ("<frozen importlib", importlib.import_module.__code__.co_filename, __file__)
 _ROOTS = ("servers", "skills", "workflows")
 _PROGRAMS = ("skills.", "workflows.")
 """Modules below these are programs: as objects they can be called like the function of their own name."""
@@ -203,7 +204,7 @@ class LastModules(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         folder = FOLDER if path is None else next((it for it in path if it.startswith(f"{FOLDER}/")), None)
-        if path is None and _importing_file().startswith(_APART):
+        if path is None and _importing_file().startswith(_NOT_FROM_WORKSPACE):
             folder = None
         if folder is not None and (spec := _spec_in(folder, fullname, is_root=path is None)) is not None:
             return spec
@@ -215,8 +216,9 @@ class LastModules(importlib.abc.MetaPathFinder):
 
 
 def _importing_file() -> str:
+    """The file whose code imports, be it by a statement or by `importlib.import_module`."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(("<frozen importlib", __file__)):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_IMPORT_SYSTEM):
         frame = frame.f_back
     return frame.f_code.co_filename
 

@@ -226,11 +226,13 @@ async def _create(
     from microsandbox.errors import ImageNotFoundError, MicrosandboxError
 
     bind: dict[str, Any] = {"nosuid": True, "nodev": True, "stat_virtualization": StatVirtualization.RELAXED}
-    read_only = {f"{_MODULES}/codemode_guest": GUEST} | ({GUEST_FOLDER: packages} if packages is not None else {})
     volumes = {
-        **{name: Volume.bind(str(it.resolve()), readonly=True, uid=0, gid=0, **bind) for name, it in read_only.items()},
+        f"{_MODULES}/codemode_guest": Volume.bind(str(GUEST), readonly=True, uid=0, gid=0, **bind),
         "/tmp": Volume.tmpfs(size_mib=settings.disk_mb, nosuid=True, nodev=True),  # noqa: S108 - the guest's
     }
+    if packages is not None:  # on the host only their owner can read them, so inside the programs' user is the owner
+        folder = str(packages.resolve())
+        volumes[GUEST_FOLDER] = Volume.bind(folder, readonly=True, uid=USER, gid=USER, **bind)
     if workspace is not None:
         private: dict[str, Any] = {"uid": USER, "gid": USER, "host_permissions": HostPermissions.PRIVATE}
         volumes["/workspace"] = Volume.bind(str(workspace), **private, **bind)

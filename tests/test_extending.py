@@ -82,7 +82,7 @@ class LiteralsSpec(BackendSpec):
 
     async def prepare(self, settings, archive, announce): ...
 
-    async def create(self, settings, limits, workspace, announce):
+    async def create(self, settings, limits, workspace, packages, announce):
         return Literals()
 
 registry.BACKENDS = (LiteralsSpec("literals", IsolationLevel.WASM, "literal"),)

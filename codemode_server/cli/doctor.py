@@ -22,9 +22,9 @@ from codemode_server.sandbox.registry import (
     SandboxSettings,
     candidates,
     demand,
+    install_packages,
     installed_packages,
     package_checks,
-    packages_of,
 )
 from codemode_server.search.vector_ranker import SearchDiagnosis, diagnose
 from codemode_server.startup.stores import database_place
@@ -128,5 +128,5 @@ def run_setup(parsed: argparse.Namespace) -> int:
 
 async def _prepare(settings: SandboxSettings, archive: Path | None) -> list[Check]:
     steps = [await spec.prepare(settings, archive, announce) for spec in BACKENDS]
-    packages = package_checks(settings, await packages_of(settings, announce))
+    packages = package_checks(settings, await install_packages(settings, announce))
     return [*(step for step in steps if step is not None), *packages]

@@ -13,7 +13,7 @@ from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.contract import SandboxBackend, SandboxCount
-from codemode_server.sandbox.registry import BackendSpec, SandboxSettings, candidates, demand
+from codemode_server.sandbox.registry import BackendSpec, SandboxSettings, candidates, demand, install_packages
 from codemode_server.support.background_tasks import OwnsTasks
 
 logger = logging.getLogger(__name__)
@@ -84,9 +84,10 @@ async def choose(
     """Starts the best backend that the settings allow and this machine supports; `announce` gets lines for the person.
     Raises `SandboxUnavailable` if there is none."""
     failures: list[tuple[BackendSpec, SandboxUnavailable]] = []
+    packages = await install_packages(settings, announce)
     for spec in candidates(settings):
         try:
-            backend = await spec.create(settings, limits, workspace, announce)
+            backend = await spec.create(settings, limits, workspace, packages, announce)
         except SandboxUnavailable as error:
             failures.append((spec, error))
             continue

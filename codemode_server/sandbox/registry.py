@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from codemode_server.domain.executions import IsolationLevel
-from codemode_server.sandbox.packages.installed import NO_PACKAGES, ON_NODES, Packages, names_of
+from codemode_server.sandbox.packages.installed import NO_PACKAGES, ON_NODES, ON_WINDOWS, Packages, names_of
 from codemode_server.support.setting_types import Holds, Number, ProblemWithin, Seconds, Section
 
 if TYPE_CHECKING:
@@ -153,9 +154,15 @@ class BackendSpec(ABC):
 
     @abstractmethod
     async def create(
-        self, settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Announce
+        self,
+        settings: SandboxSettings,
+        limits: LimitSettings,
+        workspace: Path | None,
+        packages: Packages,
+        announce: Announce,
     ) -> SandboxBackend:
-        """Starts the backend for programs that see the given folder as /workspace. Raises `SandboxUnavailable`."""
+        """Starts the backend for programs that see the given folder as /workspace and import these packages. Raises
+        `SandboxUnavailable`."""
 
 
 class _MicroVm(BackendSpec):
@@ -170,11 +177,16 @@ class _MicroVm(BackendSpec):
         return await diagnosis.prepare(settings, archive, announce)
 
     async def create(
-        self, settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Announce
+        self,
+        settings: SandboxSettings,
+        limits: LimitSettings,
+        workspace: Path | None,
+        packages: Packages,
+        announce: Announce,
     ) -> SandboxBackend:
         from codemode_server.sandbox.backends.microvm import backend
 
-        return await backend.create(settings, limits, workspace, announce, await packages_of(settings, announce))
+        return await backend.create(settings, limits, workspace, packages, announce)
 
 
 class _Wasm(BackendSpec):
@@ -189,12 +201,16 @@ class _Wasm(BackendSpec):
         return await component.prepare(announce) if self in candidates(settings) else None
 
     async def create(
-        self, settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Announce
+        self,
+        settings: SandboxSettings,
+        limits: LimitSettings,
+        workspace: Path | None,
+        packages: Packages,
+        announce: Announce,
     ) -> SandboxBackend:
         from codemode_server.sandbox.backends.wasm.backend import WasmBackend
         from codemode_server.sandbox.contract import started
 
-        packages = await packages_of(settings, announce)
         return await started(WasmBackend(warm=settings.warm, packages=packages, announce=announce))
 
 
@@ -208,12 +224,17 @@ class _Remote(BackendSpec):
         return None
 
     async def create(
-        self, settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Announce
+        self,
+        settings: SandboxSettings,
+        limits: LimitSettings,
+        workspace: Path | None,
+        packages: Packages,
+        announce: Announce,
     ) -> SandboxBackend:
         from codemode_server.sandbox.backends.remote.backend import RemoteBackend
         from codemode_server.sandbox.contract import started
 
-        return await started(RemoteBackend(settings, workspace))
+        return await started(RemoteBackend(settings, workspace, packages))
 
 
 BACKENDS: tuple[BackendSpec, ...] = (
@@ -224,26 +245,31 @@ BACKENDS: tuple[BackendSpec, ...] = (
 """The strongest isolation first."""
 
 
-async def packages_of(settings: SandboxSettings, announce: Announce) -> Packages:
-    """What the settings list of packages, installed now if it is not."""
-    if not settings.packages:
-        return NO_PACKAGES
-    if settings.backend == "remote":
-        return ON_NODES
+async def install_packages(settings: SandboxSettings, announce: Announce) -> Packages:
+    """The packages that the settings list, installed now if they are not."""
+    if (known := _packages_without_installation(settings)) is not None:
+        return known
     from codemode_server.sandbox.packages import installation
 
     return await installation.ensure(settings, announce)
 
 
 def installed_packages(settings: SandboxSettings) -> Packages:
-    """What is installed of them; installs nothing. Blocks."""
+    """The packages that the settings list, if they are installed; installs nothing. Blocks."""
+    if (known := _packages_without_installation(settings)) is not None:
+        return known
+    from codemode_server.sandbox.packages import installation
+
+    return installation.find(settings)
+
+
+def _packages_without_installation(settings: SandboxSettings) -> Packages | None:
+    """Where nothing can be installed, or nothing has to be; None elsewhere."""
     if not settings.packages:
         return NO_PACKAGES
     if settings.backend == "remote":
         return ON_NODES
-    from codemode_server.sandbox.packages import installation
-
-    return installation.find(settings)
+    return ON_WINDOWS if sys.platform == "win32" else None
 
 
 def package_checks(settings: SandboxSettings, packages: Packages, *, in_wasm: bool = False) -> list[Check]:
@@ -251,7 +277,9 @@ def package_checks(settings: SandboxSettings, packages: Packages, *, in_wasm: bo
     the settings that they can't import there is missing."""
     if packages.problem:
         return [Check("packages", "missing", packages.problem, packages.remedy)]
-    listed = {re.sub(r"[-_.]+", "-", name).lower() for name in names_of(settings.packages)}
+    from packaging.utils import canonicalize_name
+
+    listed = set(map(canonicalize_name, names_of(settings.packages)))
     checks = []
     for it in packages.installed:
         line = f"{it.name} {it.version}, {it.size_bytes / 1e6:.1f} MB"

@@ -13,6 +13,7 @@ from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import backend, probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.probe_cache import recall, remember
+from codemode_server.sandbox.packages.installed import NO_PACKAGES
 from codemode_server.sandbox.registry import SandboxSettings
 
 WORKS = 0.25
@@ -99,6 +100,6 @@ async def test_a_start_whose_microvm_does_not_boot_is_remembered_also_after_a_su
     if before is not None:
         remember(probe_cache.key(settings), before)
     with pytest.raises(SandboxUnavailable, match="the kernel did not start"):
-        await backend.create(settings, LimitSettings(), None, announced.append)
+        await backend.create(settings, LimitSettings(), None, NO_PACKAGES, announced.append)
     assert str(recall(probe_cache.key(settings))) == str(FAILS)
     assert announced == ([] if before else ["trying a microVM on this machine, once"])

@@ -22,6 +22,7 @@ from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.backends.wasm import build, component
 from codemode_server.sandbox.contract import SandboxBackend
+from codemode_server.sandbox.packages.installed import NO_PACKAGES
 from codemode_server.sandbox.registry import BACKENDS, SandboxSettings
 from tests.sandbox.lab import MICROVM, Lab
 from tests.sandbox.nodes import TOKEN, node
@@ -54,15 +55,9 @@ async def _started(name: str, factory: pytest.TempPathFactory) -> AsyncIterator[
             started = await stack.enter_async_context(node("--workspaces", workspace.parent))
             settings |= {"nodes": [started.address], "node_token": TOKEN}
         chosen, limits = SandboxSettings.model_validate(settings), LimitSettings()
-        made: SandboxBackend
-        if name == "microsandbox":
-            from codemode_server.sandbox.backends.microvm.backend import create
-
-            packages = make_packages(_beside(factory, "packages"))
-            made = await create(chosen, limits, workspace, _print, packages)
-        else:
-            (spec,) = (spec for spec in BACKENDS if spec.name == name)
-            made = await spec.create(chosen, limits, workspace, _print)
+        packages = make_packages(_beside(factory, "packages")) if name == "microsandbox" else NO_PACKAGES
+        (spec,) = (spec for spec in BACKENDS if spec.name == name)
+        made = await spec.create(chosen, limits, workspace, packages, _print)
         tending = asyncio.create_task(made.tend())
         yield made
         tending.cancel()

@@ -57,8 +57,8 @@ NATIVE = "it has native code, which the WASM sandbox can't run: it needs a micro
 
 
 def make_packages(folder: Path) -> Packages:
-    """The files in a folder, which is made, and what they are. As an installation leaves it, only its owner can read it:
-    programs in a microVM run as another user than that which the folder is shown to belong to."""
+    """The files in a folder, which is made, and what they are. Only the owner can read it, as an installation leaves
+    it."""
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")

@@ -26,9 +26,7 @@ async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lab]:
 
     chosen = {"backend": "microsandbox", "image": os.environ["CODEMODE_VM_IMAGE"], "warm": 0}
     workspace = tmp_path_factory.mktemp("workspace")
-    link = workspace.with_name("packages")
-    link.symlink_to(native_packages.folder("3.11"))  # as a user's cache may be one
-    packages = Packages(link)
+    packages = Packages(native_packages.folder("3.11").resolve())
     backend = await started(
         MicrovmBackend(SandboxSettings.model_validate(chosen), LimitSettings(), workspace, packages=packages)
     )

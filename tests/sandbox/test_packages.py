@@ -13,12 +13,11 @@ import pytest_asyncio
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.sandbox.backends.remote.backend import RemoteBackend
 from codemode_server.sandbox.backends.wasm.backend import WasmBackend
 from codemode_server.sandbox.contract import Ending, Limits, Program, SandboxBackend, started
 from codemode_server.sandbox.guest.advice import NO_NETWORK
 from codemode_server.sandbox.importable import IN_WASM
-from codemode_server.sandbox.registry import SandboxSettings
+from codemode_server.sandbox.registry import SandboxSettings, install_packages, installed_packages
 from tests.sandbox.lab import MICROVM, Lab, Tools, cases
 from tests.sandbox.native import run_natively
 from tests.sandbox.package_folder import make_packages
@@ -226,9 +225,10 @@ async def test_the_check_knows_what_can_be_imported(wasm_with_packages: SandboxB
 async def test_sandbox_nodes_have_no_packages() -> None:
     """The nodes of other machines may be of another kind, and have no folder of this one's."""
     nodes = {"backend": "remote", "nodes": ["127.0.0.1:1"], "node_token": "a" * 32}
-    listed = RemoteBackend(SandboxSettings.model_validate({**nodes, "packages": ["openpyxl"]}), None)
-    assert listed.packages.problem == "sandbox nodes have no packages"
-    assert RemoteBackend(SandboxSettings.model_validate(nodes), None).packages.problem == "", "the control"
+    listed = SandboxSettings.model_validate({**nodes, "packages": ["openpyxl"]})
+    assert (await install_packages(listed, print)).problem == "sandbox nodes have no packages"
+    assert installed_packages(listed).problem == "sandbox nodes have no packages"
+    assert installed_packages(SandboxSettings.model_validate(nodes)).problem == "", "the control"
 
 
 @pytest.mark.portable

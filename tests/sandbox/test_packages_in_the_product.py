@@ -40,9 +40,11 @@ async def test_the_model_is_told_of_listed_packages_and_programs_and_skills_impo
 async def test_a_package_that_cant_be_installed_stops_no_program_and_is_named_with_the_reason(
     index: Index, tmp_path: Path
 ) -> None:
-    sandbox = {"backend": "wasm", "packages": ["greetign"]}
+    """The index is asked once, also where a microVM is tried before WASM."""
+    sandbox = {"backend": "auto", "packages": ["greetign"]}
     async with in_memory(configuration(tmp_path, {}, sandbox=sandbox)) as host:
         told = (await host.run("import greetign")).error["message"]
         assert (await host.run("1 + 1")).value == 2
     assert "no module named 'greetign': the user's packages are not installed: " in told
     assert told.count("greetign") >= 2, told
+    assert index.requests == ["/simple/greetign/"]

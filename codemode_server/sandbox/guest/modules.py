@@ -45,8 +45,8 @@ _CHARACTERS_PER_TOKEN = 4
 PROGRAM_FILES: set[str] = {PROGRAM_FILE}
 """Files whose lines may show in a traceback: the program's own, the skills' and those of modules in /workspace."""
 _NOT_FROM_WORKSPACE = (f"{PACKAGES_FOLDER}/", "skills/")
-"""Files whose code imports nothing from /workspace. Otherwise a program could leave there a module that a package imports
-only if it exists, and so change what the package does in all later programs."""
+"""Files whose code imports nothing from /workspace. Otherwise a program could leave a module there that a package
+imports only if it exists, and so change what the package does in all later programs."""
 _IMPORT_SYSTEM = ("<frozen importlib", importlib.import_module.__code__.co_filename, __file__)
 _ROOTS = ("servers", "skills", "workflows")
 _PROGRAMS = ("skills.", "workflows.")

@@ -15,7 +15,6 @@ import errno
 import hashlib
 import logging
 import os
-import sys
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -30,7 +29,7 @@ from codemode_server.processes import file_lock
 from codemode_server.sandbox import registry
 from codemode_server.sandbox.contract import started
 from codemode_server.sandbox.packages import guest_steps, locked, unpacking
-from codemode_server.sandbox.packages.installed import NO_PACKAGES, Package, Packages
+from codemode_server.sandbox.packages.installed import Package, Packages
 from codemode_server.sandbox.packages.locked import NotInstalled, Wheel
 from codemode_server.sandbox.packages.unpacking import Unpacked
 from codemode_server.sandbox.registry import Announce, SandboxSettings
@@ -47,17 +46,10 @@ _MAKING, _RECORD, _FILES, _WHEELS, _LOCK = "making", "packages.json", "files", "
 _Record = TypeAdapter(tuple[Package, ...])
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SETUP = "run: codemode-server setup"
-ON_WINDOWS = Packages(
-    problem="programs on Windows get no packages, since its WASM sandbox has no safe folders", remedy="use WSL"
-)
 
 
 def find(settings: SandboxSettings) -> Packages:
     """What is installed for these settings; installs nothing."""
-    if not settings.packages:
-        return NO_PACKAGES
-    if sys.platform == "win32":
-        return ON_WINDOWS
     try:
         wheels = locked.read(Path(settings.packages_lock), settings.packages)
         found = None if wheels is None else _find(_folder(), wheels)
@@ -69,10 +61,6 @@ def find(settings: SandboxSettings) -> Packages:
 async def ensure(settings: SandboxSettings, announce: Announce) -> Packages:
     """The packages of these settings, installed now if they are not. A failure is a `Packages` with a problem, and a
     warning in the log."""
-    if not settings.packages:
-        return NO_PACKAGES
-    if sys.platform == "win32":
-        return ON_WINDOWS
     try:
         try:
             return await _ensure(settings, announce)

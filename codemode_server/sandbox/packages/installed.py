@@ -49,6 +49,9 @@ class Packages:
 
 NO_PACKAGES = Packages()
 ON_NODES = Packages(problem="sandbox nodes have no packages", remedy="remove sandbox.packages")
+ON_WINDOWS = Packages(
+    problem="programs on Windows get no packages, since its WASM sandbox has no safe folders", remedy="use WSL"
+)
 _NAME = re.compile(r"[\w.-]*")
 
 

@@ -49,8 +49,8 @@ async def create(
     settings: SandboxSettings,
     limits: LimitSettings,
     workspace: Path | None,
+    packages: Packages,
     announce: Callable[[str], None],
-    packages: Packages = NO_PACKAGES,
 ) -> MicrovmBackend:
     """A started backend, unless a microVM is known not to boot here. Raises `SandboxUnavailable` with the reason and
     what to do."""

@@ -231,8 +231,7 @@ async def _create(
         "/tmp": Volume.tmpfs(size_mib=settings.disk_mb, nosuid=True, nodev=True),  # noqa: S108 - the guest's
     }
     if packages is not None:  # on the host only their owner can read them, so inside the programs' user is the owner
-        folder = str(packages.resolve())
-        volumes[GUEST_FOLDER] = Volume.bind(folder, readonly=True, uid=USER, gid=USER, **bind)
+        volumes[GUEST_FOLDER] = Volume.bind(str(packages), readonly=True, uid=USER, gid=USER, **bind)
     if workspace is not None:
         private: dict[str, Any] = {"uid": USER, "gid": USER, "host_permissions": HostPermissions.PRIVATE}
         volumes["/workspace"] = Volume.bind(str(workspace), **private, **bind)

@@ -29,7 +29,7 @@ from codemode_server.sandbox.backends.remote.link import (
 from codemode_server.sandbox.channel import Channel, NotBegun
 from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, SandboxCount, with_reason
 from codemode_server.sandbox.importable import IN_WASM
-from codemode_server.sandbox.packages.installed import NO_PACKAGES, ON_NODES
+from codemode_server.sandbox.packages.installed import NO_PACKAGES, Packages
 from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
 from codemode_server.sandbox.registry import Check, Diagnosis, SandboxSettings
 from codemode_server.support.setting_types import LOOPBACK_HOSTS
@@ -79,12 +79,12 @@ class RemoteBackend:
 
     name = "remote"
 
-    def __init__(self, settings: SandboxSettings, workspace: Path | None) -> None:
+    def __init__(self, settings: SandboxSettings, workspace: Path | None, packages: Packages = NO_PACKAGES) -> None:
         self._settings = settings
         self._workspaces = workspace.parent if workspace is not None else None
         self.level = IsolationLevel.MICROVM
         self.importable: frozenset[str] | None = None
-        self.packages = ON_NODES if settings.packages else NO_PACKAGES
+        self.packages = packages
         try:
             self._tls = ssl.create_default_context(cafile=settings.node_ca)
         except OSError as error:

@@ -334,7 +334,7 @@ class Kernel:
         record = call.record
         if isinstance(call.decision, Recorded) and not call.decision.is_assumed:  # the journal has it
             return
-        if outcome.status is CallStatus.CANCELLED and isinstance(call.decision, Ask):
+        if call.recorded_as is None and outcome.status is CallStatus.CANCELLED and isinstance(call.decision, Ask):
             resumed = call.calls.resumed
             if resumed is not None and record.key in resumed.waiting:  # the record of an earlier run says the same
                 return

@@ -21,6 +21,7 @@ from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import Settings
 from codemode_server.domain.calls import (
     Allow,
+    Ask,
     CallKey,
     CallOutcome,
     CallStatus,
@@ -178,6 +179,37 @@ async def test_a_call_that_is_decided_again_is_recorded_with_its_last_decision()
     one = gateway_of(lambda: CATALOG, steps.upstreams, steps.journal, config)
     await one.call(calls, "github", "create_issue", {"title": "Bug"})
     assert steps.decided_again == Allow("rule 1 of permissions.rules (allow: github/*)")
+
+
+async def test_a_sent_call_that_is_decided_again_and_given_up_while_its_person_is_asked_is_recorded_as_ended() -> None:
+    """Also where an earlier run of the program had asked the same: this one had begun."""
+    steps, calls = Steps(), execution()
+    config = LiveConfig(Settings.model_validate({"servers": {"github": {"command": "x"}}}))
+    edited = {"servers": {"github": {"command": "x"}}, "permissions": {"rules": [{"ask": "github/*"}]}}
+
+    class Edited(RecordingUpstreams):
+        async def respond(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
+            config.replace(Settings.model_validate(edited), config.redactor)
+            raise DecisionOutdated("upstream.yaml was edited")
+
+    class Away:
+        async def approve(self, *_: Any, **__: Any) -> Any:
+            await anyio.sleep_forever()
+
+    arguments = {"title": "Bug"}
+    key = CallKey("github", "create-issue", arguments_digest(arguments), 1)
+    earlier = ToolCall(calls.execution_id, 1, "github", "create-issue", arguments, key)
+    unsent = CallOutcome(CallStatus.UNSENT, 1.0)
+    past = [CallRecord(earlier, Ask("test"), 1.0, unsent, ended_at=2.0)]
+    calls.resumed = ResumedCalls(past, effect_of=lambda _, __: Effect.WRITES, unknown="ask")
+    steps.upstreams = Edited(steps)
+    one = gateway_of(lambda: CATALOG, steps.upstreams, steps.journal, config, approver=Away())
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(one.call, calls, "github", "create_issue", arguments)
+        await anyio.wait_all_tasks_blocked()
+        assert (steps.steps, key in calls.resumed.waiting) == (["begin"], True), "control: it is asked about"
+        tasks.cancel_scope.cancel()
+    assert steps.steps == ["begin", "end cancelled"]
 
 
 async def test_a_program_with_many_writes_delays_that_of_another_by_one() -> None:

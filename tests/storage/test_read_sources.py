@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import insert, select, update
 
 from codemode_server.calls.events import CallSending
 from codemode_server.config.live import Caller, LiveConfig
@@ -144,6 +144,23 @@ async def test_a_program_that_a_killed_product_ran_counts_as_a_writer_of_what_ch
     assert await second.seen(context("two")) == [(BANK.key, True)]
     third = state.restarted(newest_change=BEGAN_AT - 1)
     assert await third.seen(context("two")) == [], "nothing is left of it"
+
+
+async def test_a_product_that_begins_its_first_program_while_another_one_starts_is_not_taken_for_killed(
+    state: State,
+) -> None:
+    first, second = state.product(), state.product()
+    await first.store.add(ONE, [BANK])
+
+    class Starting(LockedFolders):
+        def others(self) -> set[str]:
+            found = super().others()
+            state.begin(first)
+            return found
+
+    second.store.settle(Starting(state.folder), lambda _: 0.0)
+    with state.database.begin(reads=True) as connection:
+        assert connection.execute(select(executions.c.holder)).scalars().all() == [ONE[1]]
 
 
 async def test_what_a_session_could_have_written_is_all_that_it_has_read_in_any_product(state: State) -> None:

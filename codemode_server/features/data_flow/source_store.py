@@ -83,20 +83,22 @@ class SourceStore:
         """Note what programs that killed products ran may have written to /workspace, and forget what is in no file any
         more; `newest_change` tells when something in a principal's workspace was last changed. Blocks."""
         now = self._clock()
+        with self._database.begin(reads=True) as connection:
+            owners = {it.owner for it in connection.execute(_PROGRAMS)}
         try:
-            others = ownership.others()
+            others = ownership.others()  # after: whoever begins a program from now on was alive before
         except (NotPrivate, OSError):  # whether they run is unknown, so they stay
             return
-        principals = self._database.transact(partial(self._settle, others))
+        principals = self._database.transact(partial(self._settle, owners - others))
         if others:  # what they run may write at any time
             return
         newest = [{"of_principal": it, "newest": newest_change(Principal(it)) + CLOCK_SECONDS} for it in principals]
         if rows := [{**it, "before": now} for it in newest]:
             self._database.transact(lambda connection: connection.execute(_FORGET_FILES, rows))
 
-    def _settle(self, others: set[str], connection: Connection) -> list[PrincipalId]:
+    def _settle(self, dead: set[str | None], connection: Connection) -> list[PrincipalId]:
         for it in connection.execute(_PROGRAMS).all():
-            if it.owner not in others:
+            if it.owner in dead:
                 principal = PrincipalId(it.principal)
                 rows = connection.execute(_OF_SESSION, self._held((principal, it.holder))).all()
                 passed = [replace(_source(row), at=it.started_at) for row in rows]

@@ -71,8 +71,9 @@ async def main() -> None:
         for heading, tool, arguments in steps:
             _heading(heading)
             await session.call(tool, **arguments)
+        _heading("6. Larger programs")
         for path in sorted((ROOT / "examples" / "programs").glob("*.py")):
-            _heading(f"6. examples/programs/{path.name}")
+            _heading(f"examples/programs/{path.name}")
             await session.run(path.read_text().replace('REPOSITORY = "."', f"REPOSITORY = {str(repository)!r}"))
     product = [sys.executable, "-m", "codemode_server", "--config", str(WORK / "upstream.yaml")]
     for heading, words in (("7. What was recorded", ["executions", "list"]), ("8. What was saved", ["stats"])):

@@ -159,7 +159,6 @@ async def stream(loaded: LoadedSettings, position: Path | None) -> None:
     `CodemodeError`: the database can't be read, or the line or `position` not written; with it, a later run goes on."""
     lines = AuditLines(loaded)
     with closing(Records(loaded)) as records:
-        await records.settle()
         of_all, place = partial(records.audit.rows, None), _read_position(position)
         follower = AuditFollower(of_all, _STREAM_LATE_SECONDS, *place, slice_seconds=_SLICE_SECONDS)
         while True:

@@ -1,5 +1,6 @@
 """Leases of the replicas that share a database on PostgreSQL: rows of `processes`, which each replica renews once a
-second. A replica that has not done so for `LEASE_SECONDS` counts as dead, and its executions as interrupted.
+second. A replica that has not done so for `LEASE_SECONDS` counts as dead, and its executions as interrupted, once
+whoever finds that has looked again.
 
 A lease alone proves nothing: a replica that was stopped may continue after its lease has lapsed. So the journal records
 no call of an execution that another replica has ended, and a replica sends nothing while its own lease has lapsed. Ages
@@ -21,6 +22,8 @@ from codemode_server.storage.database import Database
 from codemode_server.storage.tables import executions, processes
 
 LEASE_SECONDS = 4.0
+_SECOND_LOOK_SECONDS = 3.0
+"""After an outage of the database all leases have lapsed; by then each replica that lives has renewed its own."""
 
 _NOW = extract("epoch", func.clock_timestamp())
 _IS_LAPSED = processes.c.seen_at < _NOW - LEASE_SECONDS
@@ -59,8 +62,6 @@ class Leases:
         self._database = database
         self._name = uuid4().hex
         self._renewed_at: float | None = None
-        self._settles_from = 0.0
-        """By the monotonic clock: until then other replicas may renew their leases after an outage of the database."""
 
     def name(self) -> str:
         return self._name
@@ -90,16 +91,17 @@ class Leases:
                 connection.execute(_ADD, of)
 
         self._database.transact(renew)
-        if self._renewed_at is not None and began - self._renewed_at > LEASE_SECONDS:
-            self._settles_from = time.monotonic() + LEASE_SECONDS
         self._renewed_at = began
 
     def settle_dead(self, settle: Callable[[str], None]) -> None:
-        if time.monotonic() < self._settles_from:
-            return
-        for name in self._database.transact(lambda connection: connection.execute(_DEAD).scalars().all()):
-            settle(name)
-            self._remove(_REMOVE_LAPSED, name)
+        if dead := self._dead():
+            time.sleep(_SECOND_LOOK_SECONDS)
+            for name in dead & self._dead():
+                settle(name)
+                self._remove(_REMOVE_LAPSED, name)
+
+    def _dead(self) -> set[str]:
+        return {*self._database.transact(lambda connection: connection.execute(_DEAD).scalars().all())}
 
     def others(self) -> set[str]:
         of = {"of_name": self._name}

@@ -94,6 +94,7 @@ class Replica:
 @pytest.fixture
 def replicas(postgres: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Replica, Replica]]:
     monkeypatch.setattr("codemode_server.storage.leases.LEASE_SECONDS", LEASE)
+    monkeypatch.setattr("codemode_server.storage.leases._SECOND_LOOK_SECONDS", 0)
     address = postgres.database()
     both = Replica(address, tmp_path), Replica(address, tmp_path)
     yield both
@@ -240,18 +241,21 @@ async def test_an_execution_that_began_days_ago_and_runs_again_goes_on(replicas:
     await one.call()
 
 
-async def test_a_replica_that_had_lost_the_database_gives_the_others_time_to_renew(
-    replicas: tuple[Replica, Replica], monkeypatch: pytest.MonkeyPatch
+async def test_who_looks_after_an_outage_of_the_database_gives_the_others_time_to_renew(
+    replicas: tuple[Replica, Replica], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """Also who has just started, or a command, which saw nothing of the outage."""
     one, other = replicas
     await one.begin()
     one.lapse()
-    clock, later = time.monotonic, LEASE + 1
-    monkeypatch.setattr("codemode_server.storage.leases.time.monotonic", lambda: clock() + later)
-    other.renew()
-    assert await other.settle() == "running"
-    later += LEASE
-    assert await other.settle() == "interrupted", "control: it had that time"
+    third = Replica(one.address, tmp_path)
+    with monkeypatch.context() as waiting:
+        waiting.setattr("codemode_server.storage.leases.time.sleep", lambda seconds: one.renew())
+        assert await third.settle() == "running"
+        assert await other.settle() == "running"
+    one.lapse()
+    assert await third.settle() == "interrupted", "control: it had that time"
+    third.close()
 
 
 def test_replicas_that_were_killed_without_an_execution_are_forgotten(

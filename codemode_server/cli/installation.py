@@ -80,12 +80,13 @@ def paths(config: Path | None) -> list[tuple[str, Path, str]]:
     name = "codemode-server"
     data = "the token for HTTP, trusted folders, and records of the files that `connect` changed"
     state = "database, sign-ins, secrets, workspaces, skills of programs, stored results and logs (state.dir)"
+    cache = "the compiled sandbox, and the packages for programs; both are made again"
     return [
         *found,
         ("config", platformdirs.user_config_path(name, appauthor=False), "the user's configuration"),
         ("data", data_folder(), data),
         ("state", state_folder(settings), state),
-        ("cache", platformdirs.user_cache_path(name, appauthor=False), "the compiled sandbox; it is made again"),
+        ("cache", platformdirs.user_cache_path(name, appauthor=False), cache),
         ("temporary", Path(tempfile.gettempdir()) / "codemode-*", "files of running programs; gone when they end"),
     ]
 

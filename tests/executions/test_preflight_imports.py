@@ -85,15 +85,15 @@ async def test_a_listed_package_is_imported_and_one_that_wasm_cant_run_is_refuse
         "3: no module named 'beautifulsoup4': write: import bs4"
     ]
     assert (await found("import yaml", importable, packages=packages))[0][0].startswith(
-        "3: no module named 'yaml': only the standard library and the user's packages are available; there is no YAML"
+        "3: no module named 'yaml': only the standard library and openpyxl are available; there is no YAML"
     )
 
 
 async def test_packages_that_could_not_be_installed_are_named_with_the_reason() -> None:
-    packages = Packages(problem="opnpyxl is not in the package index")
+    packages = Packages(problem="opnpyxl is not in the package index", remedy="correct its name")
     assert (await found("import openpyxl", packages=packages))[0] == [
-        "3: no module named 'openpyxl': the user's packages are not installed: opnpyxl is not in the package index; "
-        "search_tools finds tools"
+        "3: no module named 'openpyxl': the user's packages are not installed: opnpyxl is not in the package index "
+        "(for the user: correct its name); search_tools finds tools"
     ]
     assert "not installed" not in (await found("import lzma", packages=packages))[0][0], "it is no package"
 

@@ -89,8 +89,12 @@ PROBLEMS = {
         "the package index has no package nowhere",
         "one of these needs it: needy",
     ),
-    "no such version": (["greeting>9"], "no versions fit together: ", ""),
-    "a conflict": (["needs-one", "needs-two"], "no versions fit together: ", ""),
+    "no such version": (
+        ["greeting>9"],
+        "no versions fit together: Because ",
+        "change the versions",
+    ),
+    "a conflict": (["needs-one", "needs-two"], "no versions fit together: Because ", "change the versions"),
     "only for another Python": (["old"], "old: no version that fits has a wheel for Python 3.14 on ", "others would"),
 }
 
@@ -123,7 +127,7 @@ async def test_without_a_network_nothing_is_installed_and_what_is_there_is_used(
     assert await install("greeting") == made, "control"
     offline = await install("greeting", "more")
     assert offline.problem.startswith(f"the package index {CLOSED} can't be read (")
-    assert offline.remedy == "once there is a network, run: codemode-server setup"
+    assert offline.remedy == "once there is a network, run `codemode-server setup`, and restart the host"
     install.lock.write_text(install.lock.read_text().replace(index.address, f"http://{CLOSED}"))
     shutil.rmtree(str(made.folder))
     (made.folder or install.folder).parent.joinpath("packages.json").unlink()
@@ -137,7 +141,7 @@ async def test_a_wheel_that_cant_be_fetched_is_named(install: Installer, index: 
     install.lock.write_text(install.lock.read_text().replace(index.address, f"http://{CLOSED}"))
     made = await install("greeting")
     assert made.problem.startswith("the package greeting 1.0 can't be downloaded: ")
-    assert made.remedy == "once there is a network, run: codemode-server setup"
+    assert made.remedy == "once there is a network, run `codemode-server setup`, and restart the host"
 
 
 async def test_without_uv_the_person_learns_how_to_install_it(

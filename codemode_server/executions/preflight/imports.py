@@ -23,8 +23,10 @@ from codemode_server.sandbox.guest.advice import (
 from codemode_server.sandbox.guest.similar_names import similar_name
 from codemode_server.sandbox.importable import STANDARD
 from codemode_server.sandbox.packages.installed import Packages
+from codemode_server.support.text import first_few
 
 _MAX_SERVERS = 3
+_MAX_MODULES = 20
 _MCP_MODULES = ("mcp", "fastmcp", "mcp_client", "mcp_tools", "tools", "modelcontextprotocol")
 _CHANGES_FINDERS = re.compile(
     r"\bsys\.(?:path|modules|meta_path|path_hooks|__dict__)|\(\s*sys\s*[,)]|from sys import|import sys as|importlib"
@@ -81,7 +83,9 @@ def failing_imports(
             message = next(filter(None, map(why_no_skill, _imported_skills(node))), "") if why_no_skill else ""
         if not message and not changes_finders:
             missing = next((name for name in imported_modules(node) if name and is_missing(name.partition(".")[0])), "")
-            message = missing and f"no module named {missing!r}: {_in_place_of(missing, node, catalog, packages)}"
+            message = (
+                missing and f"no module named {missing!r}: {_in_place_of(missing, node, importable, catalog, packages)}"
+            )
         if message:
             yield node, message
 
@@ -95,7 +99,9 @@ def shadowed_imports(reading: Reading, is_saved: Callable[[str], bool]) -> Itera
                     yield node, shadowed_module(name)
 
 
-def _in_place_of(name: str, node: _Import, catalog: Catalog, packages: Packages) -> str:
+def _in_place_of(
+    name: str, node: _Import, importable: frozenset[str] | None, catalog: Catalog, packages: Packages
+) -> str:
     """Advice for a missing module: why its package can't be used, a tool or a server with its name, or where else to
     look."""
     root = name.partition(".")[0]
@@ -107,8 +113,7 @@ def _in_place_of(name: str, node: _Import, catalog: Catalog, packages: Packages)
     if found := _module_of(root, packages):
         return f"write: import {found}"
     obstacle = _obstacle(root, packages)
-    there = "the standard library and the user's packages are" if packages.installed else "the standard library is"
-    only = obstacle or f"only {there} available"
+    only = obstacle or _what_is_there(importable, packages)
     advice = on_module(name, only, can_be_added=not obstacle)
     if found := fitting_tools(root, catalog):
         return f"{(advice or only).partition('; call a tool')[0]}; or a tool: {found}"
@@ -118,6 +123,13 @@ def _in_place_of(name: str, node: _Import, catalog: Catalog, packages: Packages)
         return f"{advice or only}; {' or '.join(f'servers.{server}' for server in near)} may do it"
     own = f"a module saved as /workspace/{root}.py could be imported"
     return advice or f"{only}; search_tools finds tools{'' if obstacle else f'; {own}'}"
+
+
+def _what_is_there(importable: frozenset[str] | None, packages: Packages) -> str:
+    modules = packages.modules(in_wasm=False) & (importable or frozenset())
+    shown = sorted(it for it in modules if not it.startswith("_"))
+    there = f"the standard library and {first_few(shown, _MAX_MODULES)} are" if shown else "the standard library is"
+    return f"only {there} available"
 
 
 def _module_of(root: str, packages: Packages) -> str:
@@ -134,7 +146,10 @@ def _obstacle(root: str, packages: Packages) -> str:
         if root in package.modules and package.wasm_obstacle:
             return f"{package.name} needs a microVM: {package.wasm_obstacle}"
     is_standard = root in sys.stdlib_module_names
-    return f"the user's packages are not installed: {packages.problem}" if packages.problem and not is_standard else ""
+    if not packages.problem or is_standard:
+        return ""
+    remedy = f" (for the user: {packages.remedy})" if packages.remedy else ""
+    return f"the user's packages are not installed: {packages.problem}{remedy}"
 
 
 def _imported_skills(node: _Import) -> list[str]:

@@ -40,7 +40,7 @@ _INSTEAD = {
     "bs4": "use html.parser",
     "lxml": "use xml.etree.ElementTree or html.parser",
 }
-_DISTRIBUTIONS = {
+DISTRIBUTIONS = {
     "Crypto": "pycryptodome",
     "PIL": "pillow",
     "attr": "attrs",
@@ -48,21 +48,26 @@ _DISTRIBUTIONS = {
     "cv2": "opencv-python-headless",
     "dateutil": "python-dateutil",
     "docx": "python-docx",
+    "dotenv": "python-dotenv",
     "fitz": "pymupdf",
     "jwt": "pyjwt",
+    "markdown_it": "markdown-it-py",
     "pptx": "python-pptx",
+    "ruamel": "ruamel.yaml",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
-"""Well-known packages by the names of their modules, where these are others."""
+"""Well-known packages by the names of their modules, where these are others; no such name is one of a package worth
+listing."""
 _NAMED_ALIKE = """
-icalendar jinja2 lxml markdown matplotlib networkx numpy openpyxl pandas pdfplumber polars pyarrow pydantic pypdf pytz
-rapidfuzz regex reportlab rich scipy seaborn sympy tabulate tqdm unidecode xlrd xlsxwriter xmltodict
+arrow html5lib icalendar jinja2 jsonschema lxml markdown matplotlib networkx numpy openpyxl orjson pandas pdfplumber
+polars pyarrow pydantic pypdf pytz rapidfuzz regex reportlab rich scipy seaborn sympy tabulate tqdm unidecode xlrd
+xlsxwriter xmltodict
 """
 _NATIVE = """
-Crypto PIL cv2 fitz lxml matplotlib numpy pandas pdfplumber polars pyarrow pydantic rapidfuzz regex reportlab scipy
-seaborn skimage sklearn
+Crypto PIL cv2 fitz jsonschema lxml matplotlib numpy orjson pandas pdfplumber polars pyarrow pydantic rapidfuzz regex
+reportlab scipy seaborn skimage sklearn
 """
 """Modules of packages that need native code."""
 _TOOL_MODULES = ("client", "codemode", "servers", "skills", "tool_discovery", "workflows")
@@ -135,7 +140,7 @@ def on_module(name: str, reason: str, *, can_be_added: bool = True) -> str | Non
 
 def _distribution_of(root: str) -> str:
     """The well-known package, as the index has it, that has a module of this name; empty if there is none."""
-    return _DISTRIBUTIONS.get(root) or (root if root in _NAMED_ALIKE.split() else "")
+    return DISTRIBUTIONS.get(root) or (root if root in _NAMED_ALIKE.split() else "")
 
 
 def _near_module(root: str) -> str:

@@ -40,6 +40,7 @@ _OF_JSON = {"true": "True", "false": "False", "null": "None", "none": "None", "u
 _ENVELOPE = ("content", "structuredContent", "structured_content", "data", "result", "isError", "is_error")
 """Members of results in MCP's clients."""
 _FILE_FOR_A_LIBRARY = re.compile(r"\bnot File\b|'codemode\.File'")
+_FOR_A_LIBRARY = "a library takes io.BytesIO(file.data), or file.text"
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -67,7 +68,7 @@ def _mend(error: BaseException) -> str:
         near = nearest_key(error.args[0], columns)
         return f"it has the columns {listed(columns, MAX_KEYS)}{f'; did you mean {near!r}?' if near else ''}"
     if isinstance(error, (TypeError, ValueError)) and _FILE_FOR_A_LIBRARY.search(message):
-        return "a library takes io.BytesIO(file.data), or file.text"
+        return _FOR_A_LIBRARY
     if isinstance(error, KeyError) and error.args:
         value = place.subscripted(lacking=error.args[0])
         return _of_access(value, error.args[0], place) if isinstance(value, dict) and error.args[0] not in value else ""
@@ -127,13 +128,16 @@ def _of_access(value: Any, key: Any, place: Place) -> str:
         way = f"did you mean {near!r}?" if (near := nearest_key(key, value)) else ""
     elif isinstance(value, (list, tuple, str)):
         way = way_to_read(name, value, key)
+    elif isinstance(value, File) and key in ("read", "seek", "tell"):
+        way = _FOR_A_LIBRARY
     return f"{name} is {shape(value)}{f'; {way}' if way else ''}"
 
 
 def _is_in_envelope(key: Any, value: Any) -> bool:
     """True for `result.content[0].text` and the like: a result is its value, without an envelope."""
-    is_plain = isinstance(value, (list, str, int, float)) or (isinstance(value, dict) and key not in value)
-    return key in _ENVELOPE and is_plain and not isinstance(value, (Blocks, Fields))
+    if isinstance(value, (Blocks, Fields)) or (isinstance(value, dict) and value.keys() & {key, "type"}):
+        return False  # with a type it is a block of content that a tool describes itself
+    return key in _ENVELOPE and isinstance(value, (list, str, int, float, dict))
 
 
 _HINTS_BY_FOLDER = {

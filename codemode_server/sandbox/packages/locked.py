@@ -35,7 +35,7 @@ PYTHON = "3.14"
 """The version of the sandbox's Python."""
 MACHINE = {"arm64": "aarch64", "aarch64": "aarch64"}.get(platform.machine().lower(), "x86_64")
 """Whose native code a microVM of this machine runs."""
-NO_NETWORK = "once there is a network, run: codemode-server setup"
+NO_NETWORK = "once there is a network, run `codemode-server setup`, and restart the host"
 _RESOLVE_SECONDS = 300.0
 _MAX_LOCK_BYTES = 4 * 2**20
 _MAX_REASON_CHARACTERS = 500
@@ -208,8 +208,11 @@ def _refusal(stderr: str, requirements: tuple[str, ...]) -> NotInstalled:
         reason = f"{_listed(names)}: no version that fits has a wheel for Python {PYTHON} on {MACHINE}"
         remedy = "others would have to be built, which would run their code here; remove it from sandbox.packages"
         return NotInstalled(reason, remedy)
-    kind = "no versions fit together" if "No solution found" in text else "uv failed"
-    return NotInstalled(f"{kind}: {clean_line(text, _MAX_REASON_CHARACTERS)}")
+    _, has_none, why = text.partition("No solution found when resolving dependencies")
+    if has_none:
+        why = clean_line(why.strip(": ╰─▶."), _MAX_REASON_CHARACTERS)
+        return NotInstalled(f"no versions fit together: {why}", "change the versions in sandbox.packages")
+    return NotInstalled(f"uv failed: {clean_line(text, _MAX_REASON_CHARACTERS)}")
 
 
 def _needed_by(listed: set[NormalizedName]) -> str:

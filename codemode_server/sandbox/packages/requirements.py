@@ -5,7 +5,10 @@ from __future__ import annotations
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from codemode_server.sandbox.guest.advice import DISTRIBUTIONS
 from codemode_server.support.setting_types import ProblemWithin
+
+_PACKAGES_BY_MODULE = {canonicalize_name(module): package for module, package in DISTRIBUTIONS.items()}
 
 
 def check(packages: tuple[str, ...]) -> None:
@@ -13,6 +16,8 @@ def check(packages: tuple[str, ...]) -> None:
     seen: dict[str, str] = {}
     for index, text in enumerate(packages):
         name = canonicalize_name(_requirement(text, index).name)
+        if package := _PACKAGES_BY_MODULE.get(name):  # the index may have somebody else's of that name
+            raise ProblemWithin(f"is the name of a module; write its package: `{package}`", index)
         if name in seen:
             raise ProblemWithin(f"is listed twice: `{seen[name]}` and `{text}`", index)
         seen[name] = text

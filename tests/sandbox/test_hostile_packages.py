@@ -206,6 +206,8 @@ async def test_a_lock_of_somebody_else_is_not_trusted(install: Installer, index:
         (f"size = {len(content)}", f"size = {2**40}", "the package parcel 1.0 is larger than 512 MiB"),
         (url, "file:///etc/passwd.whl", f"'{install.lock}' is no lock of packages: packages.0.wheels.0.url"),
         (url, f"{index.address}/parcel.tar.gz", f"'{install.lock}' is no lock of packages: packages.0.wheels.0.url"),
+        (url, "http://[1/parcel-1.0-py3-none-any.whl", "the package parcel 1.0 can't be downloaded: "),
+        (url, f"http://{'a' * 70}.b/parcel-1.0-py3-none-any.whl", "the package parcel 1.0 can't be downloaded: "),
         (url, f"{index.address}/other-any.whl", "the package parcel 1.0 can't be downloaded: status 404"),
         (digest, "../../evil", f"'{install.lock}' is no lock of packages: packages.0.wheels.0.hashes.sha256"),
         ('name = "parcel"', 'name = "../parcel"', f"'{install.lock}' is no lock of packages: packages.0.name"),

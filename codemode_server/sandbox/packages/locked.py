@@ -20,7 +20,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from packaging.utils import NormalizedName, canonicalize_name
 from pydantic import BaseModel, Field, ValidationError
@@ -94,7 +93,7 @@ class _Lock(BaseModel):
     def fits(self, requirements: tuple[str, ...]) -> bool:
         """True if it was made for these requirements, the sandbox's Python, and this machine."""
         return self.tool.get(_TOOL) == _own_table(requirements) and all(
-            wheel.is_portable or MACHINE in urlsplit(wheel.url).path.rpartition("-")[2] for wheel in self.wheels()
+            wheel.is_portable or MACHINE in wheel.url.rpartition("-")[2] for wheel in self.wheels()
         )
 
     def wheels(self) -> list[Wheel]:
@@ -119,7 +118,7 @@ def read(lock: Path, requirements: tuple[str, ...]) -> list[Wheel] | None:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise _broken(lock, f"{place}: {first['msg']}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _broken(lock, str(error)) from None
     return found.wheels() if found.fits(requirements) else None
 

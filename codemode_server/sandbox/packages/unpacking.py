@@ -8,6 +8,7 @@ with it the installation.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -98,7 +99,7 @@ async def _download(client: httpx2.AsyncClient, wheel: Wheel, path: Path) -> Non
                 await file.write(chunk)
     except httpx2.HTTPStatusError as error:
         raise _refused(wheel, f"can't be downloaded: status {error.response.status_code}", "try again") from None
-    except httpx2.HTTPError as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         why = one_line(str(error)) or type(error).__name__
         raise _refused(wheel, f"can't be downloaded: {why}", NO_NETWORK) from None
     if digest.hexdigest() != wheel.sha256:
@@ -152,6 +153,10 @@ class _Folder:
             struct.error,
         ) as error:
             raise _refused(wheel, f"is a broken archive: {one_line(str(error))}") from None
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # it names a place before its beginning
+                raise
+            raise _refused(wheel, "is a broken archive") from None
         return unpacked
 
     def _checked(self, wheel: Wheel, archive: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipInfo, str]]:

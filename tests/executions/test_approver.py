@@ -18,8 +18,8 @@ from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.approvals import Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.calls import Allow, Ask, Deny, Recorded, ToolCall, arguments_digest
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Session
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.features.approvals.approver import PersonApprover
 from codemode_server.storage.approval_store import ApprovalStore
@@ -216,6 +216,20 @@ async def test_a_call_that_says_the_same_as_a_refused_one_is_refused_without_a_q
             if number == 2:
                 assert isinstance((await settled(it, 3))[2], Allow), "the person has allowed it after all"
         await channel.wait_for(2)  # which holds for one call
+
+
+async def test_who_is_served_over_http_is_told_who_can_run_the_commands(store: Store) -> None:
+    channel, local = Channel(), execution()
+    served = Caller(Principal(PrincipalId("ann@example.org")), Session("s2"), LiveConfig())
+    remote = ExecutionCalls(ExecutionId("x2"), served)
+    async with asking(store, channel) as it:
+        for number, calls in enumerate((local, remote), 1):
+            it.begin(calls, call(calls), target())
+            await channel.wait_for(number)
+    commands = [f"codemode-server approvals approve {asked.approval_id}" for asked in channel.asked]
+    whose = "by whoever runs codemode-server, with CODEMODE_PRINCIPAL=ann@example.org: "
+    assert [*local.approvals.questions.values()] == [commands[0]]
+    assert [*remote.approvals.questions.values()] == [whose + commands[1]]
 
 
 async def test_equal_calls_at_once_are_asked_about_one_by_one_and_share_a_refusal(store: Store) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import shlex
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -146,7 +147,7 @@ class PersonApprover:
             form = approval.question.result
             for _ in range(_MAX_RESULTS):
                 approval = await self.store.ask(approval)
-                calls.approvals.questions[call.seq] = commands_of(approval)
+                calls.approvals.questions[call.seq] = _commands(calls, approval)
                 on_question()
                 decision = await self._asked(calls, _Open(approval, spelling, calls))
                 if not (problem := _result_problem(target, decision)):
@@ -337,7 +338,7 @@ def _decision(calls: ExecutionCalls, approval: Approval, *, is_repeated: bool = 
         if is_unanswered:
             return Deny(said, "Tell the user; a later resume asks them again.")
         if is_repeated:
-            return Deny(f"{said}, and is not asked again", f"Only the user can allow it: {commands_of(approval)}")
+            return Deny(f"{said}, and is not asked again", f"Only the user can allow it: {_commands(calls, approval)}")
         return Deny(said)
     if answer.scope is AnswerScope.ARRIVED:
         outcome = CallOutcome(CallStatus.SUCCEEDED, 0.0, result=answer.result)
@@ -345,3 +346,12 @@ def _decision(calls: ExecutionCalls, approval: Approval, *, is_repeated: bool = 
         return Recorded(outcome, said, is_assumed=True)
     where = f"{answer.channel}, {_SCOPES[answer.scope]}, question {approval.approval_id}"
     return Allow(f"approved by the user ({where}): {approval.question.reason}")
+
+
+def _commands(calls: ExecutionCalls, approval: Approval) -> str:
+    """The commands that answer a question; who is served over HTTP can't run them."""
+    commands = commands_of(approval)
+    if calls.caller.is_local:
+        return commands
+    name = shlex.quote(calls.caller.principal.principal_id)
+    return f"by whoever runs codemode-server, with CODEMODE_PRINCIPAL={name}: {commands}"

@@ -40,6 +40,24 @@ threads = [threading.Thread(target=results.append, args=(number,)) for number in
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 """,
+    "seeking.py": """
+import importlib, pkgutil, threading
+def has_found(way):
+    try:
+        way()
+    except ImportError:
+        return False
+    return True
+def by_module(): importlib.import_module("extra")
+def by_exec(): exec("import extra")
+def by_name(): pkgutil.resolve_name("extra")
+def in_a_thread():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(has_found(by_module)))
+    thread.start()
+    thread.join()
+    if found == [False]: raise ImportError
+""",
     "broken.py": "import parcel\nparcel.weigh(-1)",
     "able.py": """
 import importlib

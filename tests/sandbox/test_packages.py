@@ -144,6 +144,25 @@ async def test_any_python_imports_packages_and_takes_them_before_what_its_image_
 
 
 @pytest.mark.portable
+async def test_a_package_imports_nothing_from_the_workspace_by_way_of_the_standard_library(lab: Lab) -> None:
+    """As pandas does with what it can do without."""
+    code = """
+    import importlib, seeking
+    open("/workspace/extra.py", "w").write("origin = __file__")
+    ways = [seeking.by_module, seeking.by_exec, seeking.by_name, seeking.in_a_thread]
+    found = [seeking.has_found(way) for way in ways]
+    [found, importlib.import_module("extra").origin]
+    """
+    assert await lab.value(code) == [[False] * 4, "/workspace/extra.py"]
+
+
+@pytest.mark.portable
+async def test_a_module_that_is_only_looked_for_is_not_there(lab: Lab) -> None:
+    code = "import importlib.util\n[importlib.util.find_spec('nothing'), importlib.util.find_spec('parcel').name]"
+    assert await lab.value(code) == [None, "parcel"]
+
+
+@pytest.mark.portable
 async def test_packages_and_skills_import_nothing_from_the_workspace(lab: Lab) -> None:
     """A program could leave there what runs in all later ones."""
     tools = Tools()

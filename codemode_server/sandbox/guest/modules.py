@@ -47,7 +47,6 @@ PROGRAM_FILES: set[str] = {PROGRAM_FILE}
 _NOT_FROM_WORKSPACE = (f"{PACKAGES_FOLDER}/", "skills/")
 """Files whose code imports nothing from /workspace. Otherwise a program could leave a module there that a package
 imports only if it exists, and so change what the package does in all later programs."""
-_IMPORT_SYSTEM = ("<frozen importlib", importlib.import_module.__code__.co_filename, __file__)
 _ROOTS = ("servers", "skills", "workflows")
 _PROGRAMS = ("skills.", "workflows.")
 """Modules below these are programs: as objects they can be called like the function of their own name."""
@@ -204,23 +203,35 @@ class LastModules(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         folder = FOLDER if path is None else next((it for it in path if it.startswith(f"{FOLDER}/")), None)
-        if path is None and _importing_file().startswith(_NOT_FROM_WORKSPACE):
+        if path is None and _must_not_ask_workspace():
             folder = None
         if folder is not None and (spec := _spec_in(folder, fullname, is_root=path is None)) is not None:
             return spec
         root = fullname.partition(".")[0]
-        if path is not None or root.startswith("_") or root in sys.modules:
+        if path is not None or root.startswith("_") or root in sys.modules or _is_only_looked_for():
             return None
         advice = on_module(fullname, self._advice) or self._advice
         raise ModuleNotFoundError(f"No module named {fullname!r}: {advice}", name=fullname)
 
 
-def _importing_file() -> str:
-    """The file whose code imports, be it by a statement or by `importlib.import_module`."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_IMPORT_SYSTEM):
+def _must_not_ask_workspace() -> bool:
+    """True if the code that asks for a module, itself or by a function of the standard library, such as
+    `importlib.import_module` or `exec`, is that of a package or skill."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(_NOT_FROM_WORKSPACE):
+            return True
+        if file in PROGRAM_FILES:
+            return False
         frame = frame.f_back
-    return frame.f_code.co_filename
+    return False
+
+
+def _is_only_looked_for() -> bool:
+    """True for `importlib.util.find_spec`, which gives None for a module that is not there."""
+    asking = sys._getframe(3)  # over `LastModules.find_spec` and that which goes through the finders
+    return asking.f_code.co_name == "find_spec"
 
 
 def _spec_in(folder: str, fullname: str, *, is_root: bool) -> importlib.machinery.ModuleSpec | None:

@@ -23,11 +23,11 @@ from codemode_server.config.host_reading import (
 )
 from codemode_server.config.hosts import HOSTS, System, all_places
 from codemode_server.config.import_plan import Addition, ImportPlan, plan, unite
-from codemode_server.config.places import read_regular
 from codemode_server.config.saving import EditedFile
 from codemode_server.config.secrecy import looks_secret
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.support.text import legible, one_line
+from codemode_server.support.untrusted_files import read_regular
 
 _FILE = re.compile(r"[/\\]|\.(?:jsonc?|toml|ya?ml)$")
 """Matches words that mean a file. A bare word never is one: the current folder may have a file of any name."""

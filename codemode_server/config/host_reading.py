@@ -15,10 +15,11 @@ from codemode_server.config import file_edits
 from codemode_server.config.file_edits import NotEditable
 from codemode_server.config.host_entries import TranslatedEntry, glob_covering, names_in, server_name, translated
 from codemode_server.config.hosts import SECTIONS, Dialect, HostPlace, Scope, System
-from codemode_server.config.places import MAX_BYTES, read_regular
+from codemode_server.config.places import MAX_BYTES
 from codemode_server.config.problems import joined, printable
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import SettingsError
+from codemode_server.support.untrusted_files import read_regular
 
 MAX_HOST_FILE_BYTES = 64 * 2**20
 """Claude Code keeps its history in the same file."""

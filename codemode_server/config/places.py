@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TypeAlias
 
 from codemode_server.domain.errors import SettingsError
 from codemode_server.support.file_stamps import FileStamp
+from codemode_server.support.untrusted_files import read_regular
 
 MAX_BYTES = 2**20
 """Maximum size of a configuration and of its `.env`."""
@@ -88,15 +88,6 @@ class Change:
 
     before: str
     after: str
-
-
-def read_regular(path: Path, max_bytes: int) -> bytes:
-    """The content, and at most one byte more than the file may have. A pipe is not waited for. Raises `OSError`."""
-    careful = getattr(os, "O_NONBLOCK", 0)
-    with open(path, "rb", opener=lambda it, flags: os.open(it, flags | careful)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(0, "it is not a regular file")
-        return file.read(max_bytes + 1)
 
 
 def read_source(path: Path, digests: dict[str, str]) -> bytes:

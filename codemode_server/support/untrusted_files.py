@@ -30,6 +30,15 @@ class TooManyFiles(Exception):
     """Raised when a folder has more entries than may be walked."""
 
 
+def read_regular(path: Path, max_bytes: int) -> bytes:
+    """The content, and at most one byte more than the file may have. A pipe is not waited for. Raises `OSError`."""
+    careful = getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda it, flags: os.open(it, flags | careful)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(0, "it is not a regular file")
+        return file.read(max_bytes + 1)
+
+
 @dataclass(slots=True)
 class Entry:
     """A file, folder or link below the folder that is walked."""

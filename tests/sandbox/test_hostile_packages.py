@@ -5,6 +5,7 @@ left out, and nothing of it runs outside the sandbox. Each attack has a control:
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
 import sys
 import zipfile
@@ -14,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
+from codemode_server.sandbox.packages import installation, unpacking
 from codemode_server.sandbox.packages.installed import Packages
 from codemode_server.sandbox.packages.unpacking import MAX_FILES
 from tests.sandbox.package_index import Index, entry, files_below, source_distribution, wheel
@@ -156,6 +158,18 @@ async def test_two_packages_cant_have_one_file(install: Installer, index: Index)
     assert made.problem == "the package upper 1.0 has 'Parcel', which parcel has as 'parcel'"
 
 
+async def test_no_package_puts_a_module_in_place_of_that_of_another(install: Installer, index: Index) -> None:
+    """Python takes a folder before native code, and that before a file in Python of the same name."""
+    index.add("parcel", {**GOOD, "parcel/inner.py": "", "parcel_one.py": ""})
+    for path in ("parcel/inner/__init__.py", "parcel/inner.abi3.so", "parcel/__init__.so", "parcel_one/__init__.py"):
+        index.add("thief", {path: EVIL})
+        made = await install("parcel", "thief")
+        assert made.problem == f"the package thief 1.0 has '{path}', a module that parcel has"
+        install.lock.unlink()
+    index.add("thief", {"parcel/more/__init__.py": "", "other.py": "", "other/__init__.py": ""})
+    assert await imported(await install("parcel", "thief")) == 3, "control"
+
+
 async def test_nothing_is_built_on_the_host(install: Installer, index: Index, tmp_path: Path) -> None:
     """Building runs `setup.py`: of a package that has no wheel, or that a wheel needs by an address."""
     marker = tmp_path / "marker"
@@ -189,6 +203,7 @@ async def test_a_file_that_is_not_the_locked_one_is_refused(
     index.files["parcel"]["parcel-1.0-py3-none-any.whl"] = served + served
     made = await install("parcel")
     assert made.problem == "the package parcel 1.0 is larger than its lock says"
+    assert files_below(package_cache) == {"install.lock"}, "nothing is left of it"
     index.files["parcel"]["parcel-1.0-py3-none-any.whl"] = served
     assert await imported(await install("parcel")) == 3, "control"
 
@@ -209,6 +224,9 @@ async def test_a_lock_of_somebody_else_is_not_trusted(install: Installer, index:
         (url, "http://[1/parcel-1.0-py3-none-any.whl", "the package parcel 1.0 can't be downloaded: "),
         (url, f"http://{'a' * 70}.b/parcel-1.0-py3-none-any.whl", "the package parcel 1.0 can't be downloaded: "),
         (url, f"{index.address}/other-any.whl", "the package parcel 1.0 can't be downloaded: status 404"),
+        (url, "http://[::1/parcel-any.whl", "the package parcel 1.0 can't be downloaded: Invalid port"),
+        (url, url.replace("/files", "/a" * 2_000), f"'{install.lock}' is no lock of packages: it is too large"),
+        ("[[packages]]", f"a = {'[' * 3_000}\n[[packages]]", f"'{install.lock}' is no lock of packages: maximum rec"),
         (digest, "../../evil", f"'{install.lock}' is no lock of packages: packages.0.wheels.0.hashes.sha256"),
         ('name = "parcel"', 'name = "../parcel"', f"'{install.lock}' is no lock of packages: packages.0.name"),
         ("[[packages]]", "[packages", f"'{install.lock}' is no lock of packages: "),
@@ -223,6 +241,54 @@ async def test_a_lock_of_somebody_else_is_not_trusted(install: Installer, index:
     index.add_file("parcel", "parcel-1.0-py3-none-any.whl", content)
     install.lock.write_text(good)
     assert await imported(await install("parcel")) == 3, "control"
+
+
+async def test_a_lock_that_is_no_file_is_not_waited_for(install: Installer, index: Index, tmp_path: Path) -> None:
+    """A link in a repository may point to what never ends, such as the pipe of the host's messages."""
+    index.add("parcel", GOOD)
+    os.mkfifo(tmp_path / "pipe")
+    install.lock.symlink_to(tmp_path / "pipe")
+    assert installation.find(install.settings("parcel")).problem.endswith("it is not a regular file")
+    assert (await install("parcel")).problem.endswith("it is not a regular file")
+    install.lock.unlink()
+    assert await imported(await install("parcel")) == 3, "control"
+
+
+async def test_what_a_lock_of_one_project_says_of_a_wheel_is_not_shown_in_another(
+    install: Installer, index: Index
+) -> None:
+    index.add("parcel", GOOD)
+    await install("parcel")
+    good = install.lock.read_text()
+    install.lock.write_text(good.replace('name = "parcel"', 'name = "lies"'))
+    assert [it.name for it in (await install("parcel")).installed] == ["lies"], "control"
+    install.lock.write_text(good)
+    assert [it.name for it in (await install("parcel")).installed] == ["parcel"]
+
+
+async def test_downloads_end_and_are_bounded_together(
+    install: Installer, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.add("parcel", GOOD)
+    index.add("other", {"other.py": ""})
+    with monkeypatch.context() as limits:
+        limits.setattr(unpacking, "_MAX_SECONDS", 0.0)
+        assert (await install("parcel", "other")).problem == "the packages can't be downloaded in 0 seconds"
+    with monkeypatch.context() as limits:
+        limits.setattr(unpacking, "MAX_BYTES", 1_000)
+        assert "brings the packages to more than " in (await install("parcel", "other")).problem
+    assert await imported(await install("parcel", "other")) == 3, "control"
+
+
+async def test_nothing_of_a_package_runs_in_wasm_where_the_settings_want_a_microvm(
+    install: Installer, index: Index
+) -> None:
+    index.add("parcel", {"parcel/__init__.py": "raise ImportError('ran')\n"})
+    (parcel,) = (await install("parcel")).installed
+    assert parcel.wasm_obstacle == "ImportError: ran", "control"
+    settings = install.settings("parcel").model_copy(update={"require": "microvm"})
+    (parcel,) = (await installation.ensure(settings, print)).installed
+    assert parcel.wasm_obstacle == ""
 
 
 ON_IMPORT = {

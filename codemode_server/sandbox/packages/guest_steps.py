@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import anyio
 from pydantic import TypeAdapter, ValidationError
 
 from codemode_server.domain.errors import UnknownTool
@@ -63,9 +64,10 @@ for name in json.loads({modules!r}):
 async def compile_all(backend: SandboxBackend, folder: Path, packages: Sequence[Unpacked]) -> None:
     """Compile the sources in the folder. What can't be compiled is left as it is."""
     files = [path for it in packages for path in it.files if "/tests/" not in path]
-    for start in range(0, len(files), _FILES_AT_ONCE):
-        chosen = json.dumps(files[start : start + _FILES_AT_ONCE])
-        await _run(backend, _COMPILER.format(files=chosen, folder=GUEST_FOLDER), _COMPILE, folder)
+    with anyio.move_on_after(_COMPILE.wall_seconds):
+        for start in range(0, len(files), _FILES_AT_ONCE):
+            chosen = json.dumps(files[start : start + _FILES_AT_ONCE])
+            await _run(backend, _COMPILER.format(files=chosen, folder=GUEST_FOLDER), _COMPILE, folder)
 
 
 async def obstacle(backend: SandboxBackend, package: Unpacked, packages: Sequence[Unpacked]) -> str:

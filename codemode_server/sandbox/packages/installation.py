@@ -25,6 +25,7 @@ import platformdirs
 from pydantic import TypeAdapter, ValidationError
 
 from codemode_server.domain.errors import SandboxFailed, SandboxUnavailable
+from codemode_server.domain.executions import IsolationLevel
 from codemode_server.processes import file_lock
 from codemode_server.sandbox import registry
 from codemode_server.sandbox.contract import started
@@ -52,7 +53,7 @@ def find(settings: SandboxSettings) -> Packages:
     """What is installed for these settings; installs nothing."""
     try:
         wheels = locked.read(Path(settings.packages_lock), settings.packages)
-        found = None if wheels is None else _find(_folder(), wheels)
+        found = None if wheels is None else _find(_folder() / _key(settings, wheels))
     except NotInstalled as error:
         return Packages(problem=error.reason, remedy=error.remedy)
     return found or Packages(problem=f"{first_few(settings.packages, 5)}: not installed yet", remedy=_SETUP)
@@ -76,8 +77,8 @@ async def ensure(settings: SandboxSettings, announce: Announce) -> Packages:
 
 async def _ensure(settings: SandboxSettings, announce: Announce) -> Packages:
     lock, folder = Path(settings.packages_lock), private_folder(_folder(), "$XDG_CACHE_HOME")
-    wheels = locked.read(lock, settings.packages)
-    if wheels is not None and (found := _find(folder, wheels)):
+    wheels = await anyio.to_thread.run_sync(locked.read, lock, settings.packages)
+    if wheels is not None and (found := _find(folder / _key(settings, wheels))):
         return found
     with ExitStack() as stack:
         await _take_turn(stack, folder / _LOCK)
@@ -97,15 +98,15 @@ async def _install(settings: SandboxSettings, lock: Path, files: Path, announce:
     if wheels is None:
         announce(f"looking for versions of {first_few(settings.packages, 5)} that fit together, once")
         wheels = await locked.resolve(settings.packages, lock, making)
-    if found := _find(folder, wheels):  # another product was quicker
+    target = folder / _key(settings, wheels)
+    if found := _find(target):  # another product was quicker
         return found
     began = time.monotonic()
     announce(f"installing {counted(len(wheels), 'package')} for programs: {first_few([it.name for it in wheels], 5)}")
     await unpacking.fetch(wheels, private_subfolder(folder, _WHEELS))
     unpacked = await anyio.to_thread.run_sync(unpacking.unpack, wheels, folder / _WHEELS, files)
-    packages = await _tried(unpacked, files, announce)
+    packages = await _tried(unpacked, files, announce, is_tried=_may_use_wasm(settings))
     replace_private(making / _RECORD, _Record.dump_json(packages, indent=1))
-    target = folder / _key(wheels)
     await anyio.to_thread.run_sync(_remove, target)  # what `_find` found unsound
     making.rename(target)
     announce(f"{counted(len(packages), 'package')} for programs installed ({time.monotonic() - began:.0f} s)")
@@ -113,14 +114,16 @@ async def _install(settings: SandboxSettings, lock: Path, files: Path, announce:
     return Packages(target / _FILES, packages)
 
 
-async def _tried(unpacked: list[Unpacked], files: Path, announce: Announce) -> tuple[Package, ...]:
-    """Compile all, and try which of them the WASM sandbox can import, if it runs here."""
+async def _tried(unpacked: list[Unpacked], files: Path, announce: Announce, *, is_tried: bool) -> tuple[Package, ...]:
+    """Compile all, and try which of them the WASM sandbox can import, if it runs here. Without `is_tried`, nothing of
+    them runs."""
     obstacles = [""] * len(unpacked)
     try:
         backend = await started(registry.wasm_backend(Packages(files), announce))
         try:
             await guest_steps.compile_all(backend, files, unpacked)
-            obstacles = [await guest_steps.obstacle(backend, it, unpacked) for it in unpacked]
+            if is_tried:
+                obstacles = [await guest_steps.obstacle(backend, it, unpacked) for it in unpacked]
         finally:
             with anyio.CancelScope(shield=True):
                 await backend.aclose()
@@ -147,13 +150,18 @@ def _folder() -> Path:
     return Path(platformdirs.user_cache_dir("codemode-server", appauthor=False)) / "packages"
 
 
-def _key(wheels: list[Wheel]) -> str:
-    parts = [_FORM, registry.wasm_build(), locked.PYTHON, locked.MACHINE, *sorted(it.sha256 for it in wheels)]
+def _may_use_wasm(settings: SandboxSettings) -> bool:
+    """False if programs run in microVMs or not at all: then not even a trial may run in less than that."""
+    return any(it.isolation is IsolationLevel.WASM for it in registry.candidates(settings))
+
+
+def _key(settings: SandboxSettings, wheels: list[Wheel]) -> str:
+    parts = [_FORM, registry.wasm_build(), locked.PYTHON, locked.MACHINE, str(_may_use_wasm(settings))]
+    parts += sorted(f"{it.name} {it.version} {it.sha256}" for it in wheels)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _find(folder: Path, wheels: list[Wheel]) -> Packages | None:
-    place = folder / _key(wheels)
+def _find(place: Path) -> Packages | None:
     try:
         packages = _Record.validate_json((place / _RECORD).read_bytes())
         os.utime(place)

@@ -29,6 +29,7 @@ from codemode_server.processes import child_process
 from codemode_server.sandbox.packages.installed import names_of
 from codemode_server.support.extras import install_command
 from codemode_server.support.text import clean_line, first_few, one_line
+from codemode_server.support.untrusted_files import read_regular
 
 PYTHON = "3.14"
 """The version of the sandbox's Python."""
@@ -36,7 +37,9 @@ MACHINE = {"arm64": "aarch64", "aarch64": "aarch64"}.get(platform.machine().lowe
 """Whose native code a microVM of this machine runs."""
 NO_NETWORK = "once there is a network, run `codemode-server setup`, and restart the host"
 _RESOLVE_SECONDS = 300.0
-_MAX_LOCK_BYTES = 4 * 2**20
+_MAX_LOCK_BYTES = 2**19
+_MAX_LINE_BYTES = 4_000
+"""Of a lock. A longer key would take `tomllib` minutes."""
 _MAX_REASON_CHARACTERS = 500
 _MAX_CAUSE_CHARACTERS = 120
 _TOOL = "codemode-server"
@@ -107,11 +110,10 @@ def read(lock: Path, requirements: tuple[str, ...]) -> list[Wheel] | None:
     """The wheels of a lock; None if there is none, or it was made for other requirements or another kind of machine.
     Raises `NotInstalled` if it is no lock."""
     try:
-        with lock.open("rb") as file:
-            text = file.read(_MAX_LOCK_BYTES + 1)
-        if len(text) > _MAX_LOCK_BYTES:
+        content = read_regular(lock, _MAX_LOCK_BYTES)
+        if len(content) > _MAX_LOCK_BYTES or max(map(len, content.split(b"\n"))) > _MAX_LINE_BYTES:
             raise ValueError("it is too large")
-        found = _Lock.model_validate(tomllib.loads(text.decode()))
+        found = _Lock.model_validate(tomllib.loads(content.decode()))
     except FileNotFoundError:
         return None
     except ValidationError as error:

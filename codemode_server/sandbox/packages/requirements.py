@@ -35,6 +35,6 @@ def _requirement(text: str, index: int) -> Requirement:
         raise ProblemWithin("names an address; packages come from the package index only", index)
     if requirement.marker is not None:
         raise ProblemWithin("has a condition; a package is listed or it is not", index)
-    if "\n" in text or "\r" in text:
-        raise ProblemWithin("has a line break", index)
+    if not text.isprintable():
+        raise ProblemWithin("has a character that can't be seen", index)
     return requirement

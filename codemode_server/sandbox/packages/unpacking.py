@@ -39,6 +39,8 @@ _MAX_DIRECTORY_BYTES = 5 * 2**20
 _MAX_PATH_BYTES = 240
 _MAX_DOWNLOADS = 4
 _TIMEOUT_S = 30.0
+_MAX_SECONDS = 600.0
+"""For all downloads: an index could send one byte after another, and programs wait."""
 _CHUNK = 2**18
 _END = b"PK\x05\x06"
 _END_64 = b"PK\x06\x07"
@@ -53,23 +55,32 @@ async def fetch(wheels: list[Wheel], folder: Path) -> None:
     """Have each wheel in the folder, under its SHA-256. Raises `NotInstalled`, `OSError`."""
     limiter = anyio.CapacityLimiter(_MAX_DOWNLOADS)
     failures: list[NotInstalled | OSError] = []
+    size = 0
     headers = {"Accept-Encoding": "identity"}  # the hash is of the file as it is
     async with httpx2.AsyncClient(follow_redirects=True, timeout=_TIMEOUT_S, headers=headers) as client:
 
         async def one(wheel: Wheel) -> None:
+            nonlocal size
+            path = folder / wheel.sha256
             async with limiter:
                 try:
-                    if not await anyio.to_thread.run_sync(_is_there, wheel, folder / wheel.sha256):
-                        await _download(client, wheel, folder / wheel.sha256)
+                    if not await anyio.to_thread.run_sync(_is_there, wheel, path):
+                        await _download(client, wheel, path)
+                    size += path.stat().st_size
+                    if size > MAX_BYTES:
+                        raise _refused(wheel, f"brings the packages to more than {MAX_BYTES // 2**30} GiB")
                 except (NotInstalled, OSError) as error:
                     failures.append(error)
                     tasks.cancel_scope.cancel()
 
-        async with anyio.create_task_group() as tasks:
-            for wheel in wheels:
-                tasks.start_soon(one, wheel)
+        with anyio.move_on_after(_MAX_SECONDS) as time_limit:
+            async with anyio.create_task_group() as tasks:
+                for wheel in wheels:
+                    tasks.start_soon(one, wheel)
     if failures:
         raise failures[0]
+    if time_limit.cancelled_caught:
+        raise NotInstalled(f"the packages can't be downloaded in {_MAX_SECONDS:g} seconds", NO_NETWORK)
 
 
 def _is_there(wheel: Wheel, path: Path) -> bool:
@@ -97,14 +108,16 @@ async def _download(client: httpx2.AsyncClient, wheel: Wheel, path: Path) -> Non
                     raise _refused(wheel, "is larger than its lock says", "remove the lock to have others")
                 digest.update(chunk)
                 await file.write(chunk)
+        if digest.hexdigest() != wheel.sha256:
+            raise _refused(wheel, "is not the file that the lock has the hash of", "remove the lock to have another")
+        unfinished.replace(path)
     except httpx2.HTTPStatusError as error:
         raise _refused(wheel, f"can't be downloaded: status {error.response.status_code}", "try again") from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         why = one_line(str(error)) or type(error).__name__
         raise _refused(wheel, f"can't be downloaded: {why}", NO_NETWORK) from None
-    if digest.hexdigest() != wheel.sha256:
-        raise _refused(wheel, "is not the file that the lock has the hash of", "remove the lock to have another")
-    unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 @dataclass(slots=True)
@@ -132,6 +145,8 @@ class _Folder:
         self._path = path
         self._owners: dict[str, tuple[str, Wheel]] = {}
         """By path as a file system that ignores case sees it: the path, and who has put it there."""
+        self._importable: dict[str, Wheel] = {}
+        """Who has put a module there, by its path without `.py`, `.so` or `/__init__.py`: Python takes one of them."""
         self._bytes = 0
         self._files = 0
 
@@ -208,6 +223,9 @@ class _Folder:
                 raise _refused(wheel, f"has {_shown(place)}, which {owner.name} has as {_shown(first)}")
         target = self._path / path
         if not target.exists():
+            name = _imported_as(path)
+            if name and (other := self._importable.setdefault(name, wheel)) is not wheel:
+                raise _refused(wheel, f"has {_shown(path)}, a module that {other.name} has")
             return False
         if target.is_file() and target.stat().st_size == info.file_size:
             with archive.open(info) as packed, target.open("rb") as there:
@@ -264,6 +282,15 @@ def _module(path: str) -> str:
         return ""
     name = first if rest else first.partition(".")[0]
     return name if name.isidentifier() else ""
+
+
+def _imported_as(path: str) -> str:
+    """The path of a module without what files of one name differ by; empty if the file is no module."""
+    if not path.endswith((".py", *_NATIVE)):
+        return ""
+    folder, _, name = path.rpartition("/")
+    name = name.partition(".")[0]
+    return folder if name == "__init__" else f"{folder}/{name}".lstrip("/")
 
 
 def _are_equal(one: IO[bytes], other: IO[bytes]) -> bool:

@@ -199,6 +199,15 @@ from dateutil.parser import parse
     assert (await host.run(code)).value == DATES
 
 
+async def test_a_zone_is_found_by_its_name(host: Host) -> None:
+    code = """
+from datetime import datetime
+from dateutil import tz
+datetime(2026, 7, 1, tzinfo=tz.gettz("Europe/Berlin"))
+"""
+    assert (await host.run(code)).value == "2026-07-01T00:00:00+02:00"
+
+
 async def test_a_table_of_a_page_becomes_a_text(host: Host) -> None:
     code = f"""
 from bs4 import BeautifulSoup

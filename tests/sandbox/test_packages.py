@@ -57,6 +57,16 @@ async def test_a_package_is_imported_with_its_data_and_its_version(lab: Lab) -> 
     assert await lab.value(code) == found
 
 
+async def test_a_package_reads_the_zones_of_tzdata_itself(lab: Lab) -> None:
+    code = """
+    import tzdata, zoneinfo
+    from importlib.resources import files
+    crater = files("tzdata.zoneinfo.Moon").joinpath("Crater").read_text()
+    [files("tzdata").joinpath("zones").read_text(), crater, str(zoneinfo.ZoneInfo("Europe/Berlin"))]
+    """
+    assert await lab.value(code) == ["Moon/Crater", "a zone", "Europe/Berlin"]
+
+
 CHANGES = {
     "write": "open(folder + '/new.py', 'w').close()",
     "append": "open(folder + '/parcel_helpers.py', 'a').close()",

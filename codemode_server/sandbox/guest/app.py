@@ -7,6 +7,7 @@ import contextlib
 import gc
 import importlib
 import importlib.resources
+import importlib.util
 import io
 import pkgutil
 import sys
@@ -61,6 +62,16 @@ def _load(key: str) -> IO[bytes]:
         return io.BytesIO(_data[key])
     except KeyError:
         raise zoneinfo.ZoneInfoNotFoundError(f"No time zone found with key {key}") from None
+
+
+def _move_zones(packages: str) -> None:
+    """Have `tzdata`, whose files are not there when programs run, read those of the package of that name, if it is
+    there: `dateutil` reads zones itself."""
+    module, folder = importlib.import_module("tzdata"), f"{packages}/tzdata"
+    module.__path__ = [folder]
+    module.__spec__ = importlib.util.spec_from_file_location(
+        "tzdata", f"{folder}/__init__.py", submodule_search_locations=[folder]
+    )
 
 
 def _allow_copy(name: str) -> None:
@@ -126,6 +137,7 @@ for _ in range(_WARM_UPS):
     warm_up.warm_up(_run_async)
 sys.argv = [""]
 sys.path[:] = [modules.PACKAGES_FOLDER]
+_move_zones(modules.PACKAGES_FOLDER)
 _leave_out_native_code()
 asyncio.events._set_running_loop(None)
 gc.collect()

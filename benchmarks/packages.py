@@ -17,13 +17,13 @@ import anyio
 from benchmarks.product import children, is_worker, peak_mib, processor_ms, reset_peak
 from benchmarks.report import Row, milliseconds, rows_table
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.sandbox.backends.wasm import component
 from codemode_server.sandbox.backends.wasm.backend import WasmBackend
 from codemode_server.sandbox.contract import Ending, Limits, Program, started
 from codemode_server.sandbox.packages import installation
 from codemode_server.sandbox.packages.installed import Packages
 from codemode_server.sandbox.registry import SandboxSettings
 from tests.sandbox.lab import Tools
+from tests.sandbox.packages_lab import make_cache
 
 IMPORTS = {
     "openpyxl": "openpyxl",
@@ -123,13 +123,11 @@ async def _run(backend: WasmBackend, code: str) -> float:
 
 @contextmanager
 def _cache() -> Iterator[Path]:
-    """A folder, which is the user's cache meanwhile; of what is there already it has the compiled sandbox only."""
-    compiled, variable = component.cache_folder(), "XDG_CACHE_HOME"
+    """A folder that is the user's cache meanwhile, with nothing but the compiled sandbox."""
+    variable = "XDG_CACHE_HOME"
     usual = os.environ.get(variable)
     with tempfile.TemporaryDirectory() as name:
-        cache = Path(name) / "codemode-server"
-        cache.mkdir(mode=0o700)
-        (cache / "wasm").symlink_to(compiled)
+        make_cache(Path(name))
         os.environ[variable] = name
         try:
             yield Path(name)

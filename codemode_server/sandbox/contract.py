@@ -237,7 +237,7 @@ class SandboxBackend(Protocol):
     importable: frozenset[str] | None
     """The top-level modules that programs can import; None if that is not known."""
     packages: Packages
-    """What of `sandbox.packages` is there."""
+    """The packages that programs can import besides."""
 
     @property
     def count(self) -> SandboxCount:

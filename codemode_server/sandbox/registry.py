@@ -62,7 +62,7 @@ class SandboxSettings(Section):
 
     packages: tuple[Annotated[str, Field(max_length=200)], ...] = Field(default=(), max_length=50)
     """Packages that programs can import, such as `openpyxl>=3.1`. Installed at the next start, or with `codemode-server
-    setup`, from wheels only; nothing of them runs outside the sandbox."""
+    setup`, from wheels only; none of their code runs outside the sandbox."""
     packages_lock: str = Field(default="pylock.packages.toml", max_length=1_000)
     """File of their versions and hashes; made when they are installed, and relative to the configuration file. Commit
     it to have the same versions elsewhere."""
@@ -273,8 +273,8 @@ def _packages_without_installation(settings: SandboxSettings) -> Packages | None
 
 
 def package_checks(settings: SandboxSettings, packages: Packages, *, in_wasm: bool = False) -> list[Check]:
-    """One for each package, or the reason why there are none. With `in_wasm`, programs will run there, and a package of
-    the settings that they can't import there is missing."""
+    """A check for each package, or one that says why there are none. `in_wasm`: programs run in WASM, so a listed
+    package that can't be imported there is reported as missing."""
     if packages.problem:
         return [Check("packages", "missing", packages.problem, packages.remedy)]
     from packaging.utils import canonicalize_name

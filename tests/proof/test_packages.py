@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codemode_server.sandbox.backends.wasm import build, component
 from scripts.real_servers import commands
 from tests.behaviour.product import Host, configuration, for_all, over_stdio
+from tests.sandbox.packages_lab import make_cache, skip_without_network
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.asyncio(loop_scope="module")]
 
@@ -117,11 +117,7 @@ async def host(real_servers: None, tmp_path_factory: pytest.TempPathFactory) -> 
     (files / "orders.xlsx").write_bytes(workbook())
     (files / "letter.pdf").write_bytes(letter("Invoice 2026-17", "Total: 42.50 EUR"))
     (files / "prices.html").write_text(PAGE)
-    cache = folder / "cache" / "codemode-server"
-    cache.mkdir(parents=True, mode=0o700)
-    if not build.is_current():
-        build.build_component()
-    (cache / "wasm").symlink_to(component.cache_folder())
+    cache = make_cache(folder / "cache")
     command, *arguments = commands(["filesystem"])["filesystem"]
     servers = {"files": {"command": command, "args": [*arguments, str(files)]}}
     sandbox = {"backend": "wasm", "packages": PACKAGES}
@@ -131,8 +127,7 @@ async def host(real_servers: None, tmp_path_factory: pytest.TempPathFactory) -> 
     certificates = {name: os.environ[name] for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ}
     async with for_all(over_stdio(path, env={"XDG_CACHE_HOME": str(cache.parent), **certificates})) as host:
         answer = await host.run("import openpyxl")
-        if "can't be reached" in answer.text and os.environ.get("CI") != "true":
-            pytest.skip(answer.text)
+        skip_without_network(answer.text)
         yield host
 
 

@@ -20,7 +20,7 @@ import pytest_asyncio
 
 from codemode_server.config.settings import LimitSettings
 from codemode_server.domain.executions import IsolationLevel
-from codemode_server.sandbox.backends.wasm import build, component
+from codemode_server.sandbox.backends.wasm import build
 from codemode_server.sandbox.contract import SandboxBackend
 from codemode_server.sandbox.packages.installed import NO_PACKAGES
 from codemode_server.sandbox.registry import BACKENDS, SandboxSettings
@@ -28,7 +28,7 @@ from tests.sandbox.lab import MICROVM, Lab
 from tests.sandbox.nodes import TOKEN, node
 from tests.sandbox.package_folder import make_packages
 from tests.sandbox.package_index import Index, package_index
-from tests.sandbox.packages_lab import Installer
+from tests.sandbox.packages_lab import Installer, make_cache
 
 EMPTY = """
 import os, shutil
@@ -147,12 +147,8 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
 
 @pytest.fixture
 def package_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the installations of packages, in a cache of the test's own; the sandbox is not compiled again."""
-    cache = tmp_path / "cache" / "codemode-server"
-    cache.mkdir(parents=True, mode=0o700)
-    if not build.is_current():
-        build.build_component()
-    (cache / "wasm").symlink_to(component.cache_folder())
+    """The folder of the installations of packages, in a cache of the test's own."""
+    cache = make_cache(tmp_path / "cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
     return cache / "packages"
 

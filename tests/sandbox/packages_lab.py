@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.sandbox.backends.wasm import build, component
 from codemode_server.sandbox.contract import Limits, Outcome, Program
 from codemode_server.sandbox.packages import installation
 from codemode_server.sandbox.packages.installed import Packages
@@ -30,6 +35,22 @@ class Installer:
     def forget(self, package_cache: Path) -> None:
         """Remove what is installed and what was fetched; the lock stays."""
         shutil.rmtree(package_cache)
+
+
+def make_cache(folder: Path) -> Path:
+    """Make the product's folder in a user's cache, of which `folder` is the path; the sandbox is not compiled again."""
+    cache = folder / "codemode-server"
+    cache.mkdir(parents=True, mode=0o700)
+    if not build.is_current():
+        build.build_component()
+    (cache / "wasm").symlink_to(component.cache_folder())
+    return cache
+
+
+def skip_without_network(problem: str) -> None:
+    """Skip a test that needs PyPI if this is why packages are missing; in CI it fails."""
+    if re.search("can't be (read|downloaded)", problem) and os.environ.get("CI") != "true":
+        pytest.skip(problem)
 
 
 async def run(packages: Packages, code: str) -> Outcome:

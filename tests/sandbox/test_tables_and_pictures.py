@@ -59,7 +59,7 @@ def packages() -> Path:
 
 
 async def run(packages: Path, code: str, tools: Tools | None = None) -> Outcome:
-    program = Program(ExecutionId("x0"), textwrap.dedent(code), Limits())
+    program = Program(ExecutionId("x0"), textwrap.dedent(code), Limits(wall_seconds=90))
     with anyio.fail_after(100):
         return await run_natively(program, tools or Tools(), packages=packages)
 

@@ -64,7 +64,7 @@ def failing_imports(
     packages: Packages,
 ) -> Iterator[tuple[_Import, str]]:
     """Imports that fail when they are reached, each with a message. `importable` are the modules of the sandbox, None
-    if they are not known, and `packages` where some of these are from; `catalog` has the servers and tools;
+    if they are not known, and `packages` provides some of these; `catalog` has the servers and tools;
     `why_no_skill` and `is_saved` are as for `Preflight`."""
     texts = [it.value for it in reading.nodes if isinstance(it, ast.Constant) and isinstance(it.value, str)]
 
@@ -133,7 +133,7 @@ def _what_is_there(importable: frozenset[str] | None, packages: Packages) -> str
 
 
 def _module_of(root: str, packages: Packages) -> str:
-    """The module of a package that is named as the index has it, as `beautifulsoup4`; empty if there is none."""
+    """The module to import if `root` is the package's name in the index, such as `beautifulsoup4`; empty if not."""
     for package in packages.installed:
         if package.name.lower().replace("-", "_") == root.lower() and root not in package.modules:
             return next((it for it in package.modules if not it.startswith("_")), "")
@@ -141,7 +141,7 @@ def _module_of(root: str, packages: Packages) -> str:
 
 
 def _obstacle(root: str, packages: Packages) -> str:
-    """Why a module of a package that the user lists, or may list, is not there; empty if no such reason is known."""
+    """Why the package of a module can't be used, or why no listed package can; empty if neither is known."""
     for package in packages.installed:
         if root in package.modules and package.wasm_obstacle:
             return f"{package.name} needs a microVM: {package.wasm_obstacle}"

@@ -58,9 +58,8 @@ DISTRIBUTIONS = {
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
-"""Well-known packages by the names of their modules, where these are others; no such name is one of a package worth
-listing."""
-_NAMED_ALIKE = """
+"""Well-known packages whose modules have another name, by that name; no such name is one of a package worth listing."""
+_NAMED_AS_THEIR_MODULE = """
 arrow html5lib icalendar jinja2 jsonschema lxml markdown matplotlib networkx numpy openpyxl orjson pandas pdfplumber
 polars pyarrow pydantic pypdf pytz rapidfuzz regex reportlab rich scipy seaborn sympy tabulate tqdm unidecode xlrd
 xlsxwriter xmltodict
@@ -69,7 +68,7 @@ _NATIVE = """
 Crypto PIL cv2 fitz jsonschema lxml matplotlib numpy orjson pandas pdfplumber polars pyarrow pydantic rapidfuzz regex
 reportlab scipy seaborn skimage sklearn
 """
-"""Modules of packages that need native code."""
+"""Modules of well-known packages that need native code."""
 _TOOL_MODULES = ("client", "codemode", "servers", "skills", "tool_discovery", "workflows")
 PACKAGES = ("servers", "codemode", "skills")
 _LONGEST_MODULE = 30
@@ -139,8 +138,8 @@ def on_module(name: str, reason: str, *, can_be_added: bool = True) -> str | Non
 
 
 def _distribution_of(root: str) -> str:
-    """The well-known package, as the index has it, that has a module of this name; empty if there is none."""
-    return DISTRIBUTIONS.get(root) or (root if root in _NAMED_ALIKE.split() else "")
+    """The name in the package index of the well-known package with this module; empty if none is known."""
+    return DISTRIBUTIONS.get(root) or (root if root in _NAMED_AS_THEIR_MODULE.split() else "")
 
 
 def _near_module(root: str) -> str:

@@ -92,7 +92,7 @@ def _mend(error: BaseException) -> str:
 
 
 def _table_of(error: BaseException) -> Any:
-    """The DataFrame that was asked for a column that it lacks; None if it was not that."""
+    """The DataFrame, if the error is that it lacks a column; None otherwise."""
     if isinstance(error, AttributeError):
         table = getattr(error, "obj", None)
         return table if "pandas.DataFrame" in kinds_of(table) else None
@@ -101,7 +101,7 @@ def _table_of(error: BaseException) -> Any:
         frame, trace = trace.tb_frame, trace.tb_next
         file, table = frame.f_code.co_filename, frame.f_locals.get("self")
         if table is not None and file not in PROGRAM_FILES and not file.startswith(_GUEST):
-            return table if "pandas.DataFrame" in kinds_of(table) else None  # such as that of `.loc`, for rows
+            return table if "pandas.DataFrame" in kinds_of(table) else None  # `.loc` looks for rows
     return None
 
 

@@ -1,5 +1,5 @@
-"""A backend of matplotlib, that of PNG files, in which `plt.show()` shows the open figures to the model and closes
-them, as they are where each has a window. Only matplotlib imports it."""
+"""A backend of matplotlib that draws PNG files. `plt.show()` shows the open figures to the model and closes them, as a
+backend with windows does once the windows are closed. Only matplotlib imports this module."""
 
 from __future__ import annotations
 

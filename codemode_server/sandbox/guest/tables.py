@@ -1,8 +1,8 @@
-"""Tables, arrays and numbers of pandas, numpy and polars as lists, dicts and numbers of Python.
+"""Converts tables, arrays and numbers of pandas, numpy and polars to lists, dicts and numbers of Python.
 
-A DataFrame is a list of rows, a Series a dict by its index, or a list if that only counts from 0. Other indexes become
-columns. What is missing (NaN, NaT, NA) is None. Classes are recognized by name: nothing is imported here, and a program
-that imports none of these libraries pays nothing.
+A DataFrame becomes a list of rows; a Series a dict by its index, or a list if the index only counts from 0. Other
+indexes become columns, and missing values (NaN, NaT, NA) None. Classes are recognized by name, so nothing is imported
+here, and a program that imports none of these libraries pays nothing.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from collections.abc import Iterable
 from typing import Any
 
 MAX_VALUES = 500_000
-"""The host takes no more of them in one frame."""
-_REST = 100
-"""Those of a frame beside the program's value."""
+"""The most JSON values that the host takes in one frame."""
+_RESERVED_VALUES = 100
+"""How many of them are kept free for what a frame has besides the program's value."""
 _OWN_METHODS = ("model_dump", "_asdict", "to_dicts", "to_list", "tolist", "item", "isoformat")
 _FINE = ("ns", "ps", "fs", "as")
-"""Units of time for which numpy has no object of Python, but gives a bare number."""
+"""Units finer than those of Python's datetime; for them `tolist` gives bare integers."""
 
 
 def kinds_of(value: Any) -> set[str]:
-    """The library and the name of each class of a value: `pandas.DataFrame`, wherever in pandas that is defined."""
+    """The classes of a value and their bases, each with its library only: `pandas.DataFrame`, whatever module of pandas
+    defines it."""
     return {f"{str(kind.__module__).partition('.')[0]}.{kind.__name__}" for kind in type(value).__mro__}
 
 
@@ -51,14 +52,14 @@ def plain(value: Any) -> Any:
 
 
 def is_missing(value: float | datetime.date | datetime.time) -> bool:
-    """True for what is unequal to itself: of the dates NaT; of the numbers NaN, where numpy or pandas is in use, whose
-    tables have it for a value that is missing."""
+    """True for NaT, and for NaN if the program uses numpy or pandas, where it stands for a missing value. Both are
+    unequal to themselves."""
     return value != value and (not isinstance(value, float) or "numpy" in sys.modules)
 
 
 def too_large(value: Any) -> str:
-    """What a table or array is, such as `the DataFrame of 1,000,000 rows`, if it has more values than the host takes;
-    empty if not."""
+    """A description, such as `the DataFrame of 1,000,000 rows`, of a table or array with more values than the host
+    takes; empty for anything else."""
     kinds = kinds_of(value)
     if kinds & {"pandas.DataFrame", "polars.DataFrame"}:
         rows, columns = value.shape
@@ -68,7 +69,7 @@ def too_large(value: Any) -> str:
     else:
         return ""
     what = f"the {type(value).__name__} of {rows:,} {'rows' if count > rows else 'values'}"
-    return what if count > MAX_VALUES - _REST else ""
+    return what if count > MAX_VALUES - _RESERVED_VALUES else ""
 
 
 def _by_own_method(value: Any) -> Any:

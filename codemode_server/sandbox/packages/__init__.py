@@ -1,5 +1,5 @@
-"""Packages that programs can import: the person lists them in `sandbox.packages`, and nothing of them runs on the host.
+"""Packages that programs can import: the person lists them in `sandbox.packages`, and none of their code runs on the
+host.
 
-`installed` describes what there is. It imports nothing heavy; without `sandbox.packages` nothing else of this folder is
-imported.
+`installed` has the types and imports nothing heavy. The other modules are only imported if packages are listed.
 """

@@ -1,8 +1,8 @@
-"""What is done with unpacked packages inside a WASM sandbox: sources are compiled once, and modules imported once on
-trial, to know which of them programs can import there.
+"""The steps of an installation that run inside a WASM sandbox: all sources are compiled, and each package is imported
+on trial, to learn whether programs in WASM can use it.
 
-Compiling imports nothing of a package. A trial sees the folder read-only, has no host to ask for anything, and each
-package has an instance of its own.
+Compiling imports nothing of a package. Each trial runs in an instance of its own, which has the folder read-only and
+can ask the host for nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MAX_REASON_CHARACTERS = 200
 _COMPILE = Limits(memory_mb=1024, wall_seconds=600, workspace_mb=2 * MAX_BYTES // 2**20)
 _TRY = Limits(memory_mb=512, wall_seconds=20, workspace_mb=16)
 _Failed = TypeAdapter(dict[str, tuple[str, str]])
-"""What a trial gives: by module, the reason, and the module that could not be imported."""
+"""The modules of a trial that failed: for each the reason, and the name of the module that was missing."""
 _COMPILER = """
 import importlib._bootstrap_external as external, importlib.util, json, os
 for path in json.loads({files!r}):
@@ -71,7 +71,7 @@ async def compile_all(backend: SandboxBackend, folder: Path, packages: Sequence[
 
 
 async def obstacle(backend: SandboxBackend, package: Unpacked, packages: Sequence[Unpacked]) -> str:
-    """Why programs in WASM can't import one of the packages, which the backend has; empty if they can."""
+    """Why programs in WASM can't import `package`, one of the backend's `packages`; empty if they can."""
     names = _names_to_try(package)
     outcome = await _run(backend, _TRIAL.format(modules=json.dumps(names)), _TRY)
     if outcome.error is not None:
@@ -94,7 +94,8 @@ async def obstacle(backend: SandboxBackend, package: Unpacked, packages: Sequenc
 
 
 def _names_to_try(package: Unpacked) -> list[str]:
-    """Its modules; where it has native code, also those within, of which most must work without."""
+    """The package's top-level modules. With native code also its inner ones, of which at least half must work: the
+    outer module of lxml, for instance, can be imported, but nothing in it."""
     public = sorted(it for it in package.modules if not it.startswith("_")) or sorted(package.modules)
     if not package.is_native:
         return public

@@ -4,9 +4,9 @@
                                             <key>/files         what programs see as /packages
                                             <key>/packages.json what is in it
 
-The key is made of the locked wheels, the sandbox's build and the machine, so a folder never changes once it has its
-name. A failed installation is not tried again by this process: what programs can import is the same as long as it runs,
-for its checks and for what the model was told. The next start, and `codemode-server setup`, try again.
+The key is a hash over the locked wheels, the sandbox's build and the machine, so the content of such a folder never
+changes. A backend gets its packages when it starts and keeps them until it ends. If the installation failed, its
+programs have no packages; the next start, or `codemode-server setup`, tries again.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from codemode_server.support.private_files import NotPrivate, private_folder, pr
 from codemode_server.support.text import counted, first_few
 
 _log = logging.getLogger(__name__)
-_FORM = "1"
-"""Changes when what is in a folder is made in another way."""
+_LAYOUT = "1"
+"""To be raised when the content of a folder is made differently, so that those of before are not used."""
 _OLD_SECONDS = 90 * 86_400.0
 _POLL_S = 0.2
 _MAKING, _RECORD, _FILES, _WHEELS, _LOCK = "making", "packages.json", "files", "wheels", "install.lock"
@@ -92,7 +92,7 @@ async def _ensure(settings: SandboxSettings, announce: Announce) -> Packages:
 
 
 async def _install(settings: SandboxSettings, lock: Path, files: Path, announce: Announce) -> Packages:
-    """With the turn, fill the empty folder, and give it its name."""
+    """Fill the empty folder and rename it to its key; the caller holds the lock."""
     making, folder = files.parent, files.parent.parent
     wheels = locked.read(lock, settings.packages)
     if wheels is None:
@@ -107,7 +107,7 @@ async def _install(settings: SandboxSettings, lock: Path, files: Path, announce:
     unpacked = await anyio.to_thread.run_sync(unpacking.unpack, wheels, folder / _WHEELS, files)
     packages = await _tried(unpacked, files, announce, is_tried=_may_use_wasm(settings))
     replace_private(making / _RECORD, _Record.dump_json(packages, indent=1))
-    await anyio.to_thread.run_sync(_remove, target)  # what `_find` found unsound
+    await anyio.to_thread.run_sync(_remove, target)  # `_find` did not accept it
     making.rename(target)
     announce(f"{counted(len(packages), 'package')} for programs installed ({time.monotonic() - began:.0f} s)")
     await anyio.to_thread.run_sync(_remove_old, folder)
@@ -115,8 +115,8 @@ async def _install(settings: SandboxSettings, lock: Path, files: Path, announce:
 
 
 async def _tried(unpacked: list[Unpacked], files: Path, announce: Announce, *, is_tried: bool) -> tuple[Package, ...]:
-    """Compile all, and try which of them the WASM sandbox can import, if it runs here. Without `is_tried`, nothing of
-    them runs."""
+    """Compile the packages in the WASM sandbox, if that runs on this machine, and with `is_tried` try to import each
+    there; without, none of their code runs."""
     obstacles = [""] * len(unpacked)
     try:
         backend = await started(registry.wasm_backend(Packages(files), announce))
@@ -156,7 +156,7 @@ def _may_use_wasm(settings: SandboxSettings) -> bool:
 
 
 def _key(settings: SandboxSettings, wheels: list[Wheel]) -> str:
-    parts = [_FORM, registry.wasm_build(), locked.PYTHON, locked.MACHINE, str(_may_use_wasm(settings))]
+    parts = [_LAYOUT, registry.wasm_build(), locked.PYTHON, locked.MACHINE, str(_may_use_wasm(settings))]
     parts += sorted(f"{it.name} {it.version} {it.sha256}" for it in wheels)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
@@ -179,7 +179,7 @@ def _remove_old(folder: Path) -> None:
 
 
 def _make(folder: Path) -> Path:
-    """A new folder of that name, with an empty one for the files in it, which it gives."""
+    """Make the folder anew; gives the empty one in it for the packages' files."""
     _remove(folder)
     return private_subfolder(folder.parent, folder.name, _FILES)
 

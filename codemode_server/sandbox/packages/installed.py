@@ -26,14 +26,14 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """What of `sandbox.packages` programs can import."""
+    """The packages that programs can import, or why those that `sandbox.packages` lists are not installed."""
 
     folder: Path | None = None
     """On the host; None if nothing is installed."""
     installed: tuple[Package, ...] = ()
-    """Those that the settings list, and what these need."""
+    """Those that the settings list, and their dependencies."""
     problem: str = ""
-    """Why those of the settings are not installed; empty if they are, or none are listed."""
+    """Why the listed ones are not installed; empty if they are, or if none are listed."""
     remedy: str = ""
     """What the person can do about it."""
 
@@ -52,9 +52,8 @@ ON_NODES = Packages(problem="sandbox nodes have no packages", remedy="remove san
 ON_WINDOWS = Packages(
     problem="programs on Windows get no packages, since its WASM sandbox has no safe folders", remedy="use WSL"
 )
-_NAME = re.compile(r"[\w.-]*")
 
 
 def names_of(requirements: Iterable[str]) -> list[str]:
     """The names in `sandbox.packages`, without versions."""
-    return [_NAME.match(it.strip())[0] for it in requirements]  # type: ignore[index]
+    return [re.split(r"[^\w.-]", it.strip(), maxsplit=1)[0] for it in requirements]

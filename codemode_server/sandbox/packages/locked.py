@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from packaging.utils import NormalizedName, canonicalize_name
+from packaging.utils import canonicalize_name
 from pydantic import BaseModel, Field, ValidationError
 
 from codemode_server.domain.errors import CodemodeError
@@ -34,7 +34,7 @@ from codemode_server.support.untrusted_files import read_regular
 PYTHON = "3.14"
 """The version of the sandbox's Python."""
 MACHINE = {"arm64": "aarch64", "aarch64": "aarch64"}.get(platform.machine().lower(), "x86_64")
-"""Whose native code a microVM of this machine runs."""
+"""The architecture of this machine and so of its microVMs, as wheels name it."""
 NO_NETWORK = "once there is a network, run `codemode-server setup`, and restart the host"
 _RESOLVE_SECONDS = 300.0
 _MAX_LOCK_BYTES = 2**19
@@ -48,7 +48,7 @@ _WHEELLESS = re.compile(r"(?:Wheels are required|we only found wheels) for `([^`
 
 
 class NotInstalled(CodemodeError):
-    """Raised when packages can't be installed; has the reason and what the person can do."""
+    """Raised when packages can't be installed; `remedy` is what the person can do, or empty."""
 
     def __init__(self, reason: str, remedy: str = "") -> None:
         super().__init__(f"{reason}; {remedy}" if remedy else reason)
@@ -197,16 +197,18 @@ def _refusal(stderr: str, requirements: tuple[str, ...]) -> NotInstalled:
     """What uv says, in terms of the settings."""
     text = " ".join(re.sub(r"(?m)^\s*(error|cause|hint):", " ", stderr).split())
     if names := sorted(set(_UNKNOWN.findall(text))):
-        listed = {canonicalize_name(it) for it in names_of(requirements)}
-        remedy = "correct its name in sandbox.packages" if listed.issuperset(names) else _needed_by(listed)
-        return NotInstalled(f"the package index has no package {_listed(names)}", remedy)
+        listed = sorted(map(canonicalize_name, names_of(requirements)))
+        are_listed = set(names) <= set(listed)
+        needed = f"one of these needs it: {first_few(listed, 5)}"
+        remedy = "correct its name in sandbox.packages" if are_listed else needed
+        return NotInstalled(f"the package index has no package {one_line(', '.join(names))}", remedy)
     if "Failed to fetch" in stderr or "error sending request" in stderr:
         host = re.search(r"https?://([^/\s)`]+)", stderr)
         place = one_line(host[1].rpartition("@")[2]) if host else "of uv"
         last = clean_line(stderr.rpartition("cause:")[2], _MAX_CAUSE_CHARACTERS)
         return NotInstalled(f"the package index {place} can't be read ({last})", NO_NETWORK)
     if names := sorted(set(_WHEELLESS.findall(text))):
-        reason = f"{_listed(names)}: no version that fits has a wheel for Python {PYTHON} on {MACHINE}"
+        reason = f"{one_line(', '.join(names))}: no version that fits has a wheel for Python {PYTHON} on {MACHINE}"
         remedy = "others would have to be built, which would run their code here; remove it from sandbox.packages"
         return NotInstalled(reason, remedy)
     _, has_none, why = text.partition("No solution found when resolving dependencies")
@@ -214,11 +216,3 @@ def _refusal(stderr: str, requirements: tuple[str, ...]) -> NotInstalled:
         why = clean_line(why.strip(": ╰─▶."), _MAX_REASON_CHARACTERS)
         return NotInstalled(f"no versions fit together: {why}", "change the versions in sandbox.packages")
     return NotInstalled(f"uv failed: {clean_line(text, _MAX_REASON_CHARACTERS)}")
-
-
-def _needed_by(listed: set[NormalizedName]) -> str:
-    return f"one of these needs it: {first_few(sorted(listed), 5)}"
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(map(one_line, names))

@@ -1,9 +1,9 @@
 """Fetches wheels and unpacks them. Wheels are untrusted: only their modules and data are written, never outside of the
-folder, and nothing of them is run.
+folder, and nothing in them is run.
 
-Left out are scripts, `.pth` files and what Python runs at its start. A wheel with a link, a path out of the folder, a
-module that would shadow the standard library or the sandbox's own, or more bytes or files than allowed is refused, and
-with it the installation.
+Scripts, `.pth` files and modules that Python runs when it starts are left out. A wheel with a link, a path out of the
+folder, a module of a name that the standard library or the sandbox has, or more bytes or files than allowed makes the
+installation fail.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from codemode_server.support.text import one_line
 
 MAX_WHEEL_BYTES = 512 * 2**20
 MAX_BYTES = 2 * 2**30
-"""Of all unpacked files."""
+"""Limit of all unpacked files together, as `MAX_FILES` is, and of all downloads together."""
 MAX_FILES = 50_000
 _MAX_DIRECTORY_BYTES = 5 * 2**20
-"""Of a wheel's table of contents, which is read into memory."""
+"""Limit of a wheel's table of contents."""
 _MAX_PATH_BYTES = 240
 _MAX_DOWNLOADS = 4
 _TIMEOUT_S = 30.0
@@ -144,9 +144,11 @@ class _Folder:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._owners: dict[str, tuple[str, Wheel]] = {}
-        """By path as a file system that ignores case sees it: the path, and who has put it there."""
+        """The path as it was written and the wheel that brought it, by the path without case: no two names may differ
+        by case only."""
         self._importable: dict[str, Wheel] = {}
-        """Who has put a module there, by its path without `.py`, `.so` or `/__init__.py`: Python takes one of them."""
+        """The wheel that brought a module, by the module's path without `.py`, `.so` or `/__init__.py`: Python imports
+        only one of those."""
         self._bytes = 0
         self._files = 0
 
@@ -175,7 +177,7 @@ class _Folder:
         return unpacked
 
     def _checked(self, wheel: Wheel, archive: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipInfo, str]]:
-        """The files to write, and where to, once all are known to be allowed."""
+        """The files of a wheel to write, with their paths in the folder. Checks all of them before it yields one."""
         chosen = []
         for info in archive.infolist():
             self._files += 1
@@ -213,8 +215,8 @@ class _Folder:
             unpacked.modules.add(module)
 
     def _is_written(self, wheel: Wheel, archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> bool:
-        """True if another package has brought the same file. Raises `NotInstalled` if it is another file of the name,
-        or of one that differs only by case."""
+        """True if another package has the same file with the same content, which is there then. Raises `NotInstalled`
+        if the content or the case of the name differs."""
         parts = path.split("/")
         for length in range(1, len(parts) + 1):
             place = "/".join(parts[:length])
@@ -237,7 +239,7 @@ class _Folder:
 
 
 def _check_directory(wheel: Wheel, file: IO[bytes]) -> None:
-    """Refuse what `zipfile` would read a table of contents of any size from."""
+    """Refuse a table of contents that is too large, since `zipfile` reads it into memory whatever its size."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 42))
     tail = file.read(42)
@@ -285,7 +287,7 @@ def _module(path: str) -> str:
 
 
 def _imported_as(path: str) -> str:
-    """The path of a module without what files of one name differ by; empty if the file is no module."""
+    """The path of a module without its suffix or `/__init__`; empty if the file is no module."""
     if not path.endswith((".py", *_NATIVE)):
         return ""
     folder, _, name = path.rpartition("/")

@@ -57,8 +57,8 @@ class Instance:
             "frame_bytes": frames.longest_frame(limits),
             # One file may grow a little past the quota, so that the quota, with its setting, ends the program.
             "file_bytes": (limits.workspace_mb + 1) * 2**20,
-            # On Windows this wasmtime lets programs out of their folders: GHSA-f2pq-268w-886c.
             "read_only": [GUEST_FOLDER],
+            # On Windows this wasmtime lets programs out of their folders: GHSA-f2pq-268w-886c.
             "folders": {} if sys.platform == "win32" else {name: str(path) for name, path in folders.items()},
         }
         inodes = tuple([os.stat(path).st_ino for path in folders.values()])  # noqa: PTH116 - faster, for each program

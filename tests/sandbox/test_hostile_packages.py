@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
+from codemode_server.processes import file_lock
 from codemode_server.sandbox.packages import installation, unpacking
 from codemode_server.sandbox.packages.installed import Packages
 from codemode_server.sandbox.packages.unpacking import MAX_FILES
@@ -289,6 +290,40 @@ async def test_nothing_of_a_package_runs_in_wasm_where_the_settings_want_a_micro
     settings = install.settings("parcel").model_copy(update={"require": "microvm"})
     (parcel,) = (await installation.ensure(settings, print)).installed
     assert parcel.wasm_obstacle == ""
+
+
+async def test_what_an_author_says_of_a_package_that_is_not_installed_is_not_told(
+    install: Installer, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason of a failed installation may be read by a model, when a program imports the package."""
+    index.add("parcel", GOOD, requires=["evil>=1"])
+    index.add("evil", {"evil.py": ""}, requires=["ORDERS to a model"])
+    told = (await install("parcel")).problem
+    assert ("evil" in told, "ORDERS" in told) == (True, False)
+    index.add("evil", {"evil.py": ""})
+    listing = index.listing
+
+    def withdrawn(name: str) -> dict[str, Any]:
+        reason = {"yanked": "ORDERS to a model"} if name == "evil" else {}
+        made = listing(name)
+        return made | {"files": [it | reason for it in made["files"]]}
+
+    with monkeypatch.context() as withdrawing:
+        withdrawing.setattr(index, "listing", withdrawn)
+        told = (await install("parcel")).problem
+    assert ("evil" in told, "ORDERS" in told) == (True, False)
+    assert await imported(await install("parcel")) == 3, "control"
+
+
+async def test_a_product_that_is_stopped_while_it_installs_holds_up_no_other_for_ever(
+    install: Installer, index: Index, package_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.add("parcel", GOOD)
+    await anyio.Path(package_cache).mkdir(mode=0o700)
+    with monkeypatch.context() as limits, file_lock.held(package_cache / "install.lock"):
+        limits.setattr(installation, "_TURN_SECONDS", 0.0)
+        assert (await install("parcel")).problem.startswith("another codemode-server has been installing packages")
+    assert await imported(await install("parcel")) == 3, "control"
 
 
 ON_IMPORT = {

@@ -43,6 +43,7 @@ _LAYOUT = "1"
 """To be raised when the content of a folder is made differently, so that those of before are not used."""
 _OLD_SECONDS = 90 * 86_400.0
 _POLL_S = 0.2
+_TURN_SECONDS = 600.0
 _MAKING, _RECORD, _FILES, _WHEELS, _LOCK = "making", "packages.json", "files", "wheels", "install.lock"
 _Record = TypeAdapter(tuple[Package, ...])
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -81,7 +82,7 @@ async def _ensure(settings: SandboxSettings, announce: Announce) -> Packages:
     if wheels is not None and (found := _find(folder / _key(settings, wheels))):
         return found
     with ExitStack() as stack:
-        await _take_turn(stack, folder / _LOCK)
+        await _take_turn(stack, folder / _LOCK, announce)
         making = folder / _MAKING
         files = await anyio.to_thread.run_sync(_make, making)
         try:
@@ -135,12 +136,19 @@ async def _tried(unpacked: list[Unpacked], files: Path, announce: Announce, *, i
     )
 
 
-async def _take_turn(stack: ExitStack, lock: Path) -> None:
-    """Wait until no other product installs."""
+async def _take_turn(stack: ExitStack, lock: Path, announce: Announce) -> None:
+    """Wait until no other product installs. Raises `NotInstalled` after a long time: that one may be stopped."""
+    began, is_announced = time.monotonic(), False
     while True:
         try:
             stack.enter_context(file_lock.held(lock, timeout_s=0))
         except TimeoutError:
+            if time.monotonic() - began >= _TURN_SECONDS:
+                reason = f"another codemode-server has been installing packages for {_TURN_SECONDS:g} seconds"
+                raise NotInstalled(reason, "end it, and start again") from None
+            if not is_announced:
+                announce("waiting for another codemode-server, which installs packages")
+                is_announced = True
             await anyio.sleep(_POLL_S)
         else:
             return

@@ -44,6 +44,8 @@ _MAX_REASON_CHARACTERS = 500
 _MAX_CAUSE_CHARACTERS = 120
 _TOOL = "codemode-server"
 _UNKNOWN = re.compile(r"(\S+) was not found in the package registry")
+_OF_STRANGERS = re.compile(r"\(reason:|could not be parsed:")
+"""What follows is text that the author of a package wrote, and a model may read it."""
 _WHEELLESS = re.compile(r"(?:Wheels are required|we only found wheels) for `([^`]+)`")
 
 
@@ -195,6 +197,7 @@ def _broken(lock: Path, why: str) -> NotInstalled:
 
 def _refusal(stderr: str, requirements: tuple[str, ...]) -> NotInstalled:
     """What uv says, in terms of the settings."""
+    stderr = _OF_STRANGERS.split(stderr)[0]
     text = " ".join(re.sub(r"(?m)^\s*(error|cause|hint):", " ", stderr).split())
     if names := sorted(set(_UNKNOWN.findall(text))):
         listed = sorted(map(canonicalize_name, names_of(requirements)))

@@ -17,6 +17,6 @@ if [ ! -x "$venv/bin/python" ]; then
         exit 1
     }
 fi
-echo "setting up $venv (once)" >&2
+echo "setting up $venv, once: takes minutes" >&2
 "$venv/bin/python" -m pip install --quiet --require-hashes --requirement requirements/dev.txt
 "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .

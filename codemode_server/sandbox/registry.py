@@ -286,7 +286,7 @@ def package_checks(settings: SandboxSettings, packages: Packages, *, in_wasm: bo
         if it.wasm_obstacle:
             line += f"; not in WASM: {it.wasm_obstacle}"
         if in_wasm and it.wasm_obstacle and it.name in listed:
-            remedy = f"{it.name} needs a microVM; without one, remove it from sandbox.packages"
+            remedy = f"{it.name} may work in a microVM; without one, remove it from sandbox.packages"
             checks.append(Check("package", "missing", line, remedy))
         else:
             checks.append(Check("package", "ok", line))

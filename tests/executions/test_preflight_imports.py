@@ -77,7 +77,8 @@ async def test_a_listed_package_is_imported_and_one_that_wasm_cant_run_is_refuse
     importable = IN_WASM | packages.modules(in_wasm=True)
     assert await found("import openpyxl.styles", importable, packages=packages) == ([], [])
     assert (await found("import numpy as np", importable, packages=packages))[0] == [
-        "3: no module named 'numpy': numpy needs a microVM: it has native code, which the WASM sandbox can't run; "
+        "3: no module named 'numpy': numpy can't be imported without a microVM: it has native code, which the "
+        "WASM sandbox can't run; "
         "write [f(x) for x in values], and use math, statistics (mean, stdev, linear_regression) and random"
     ]
     soup = Packages(Path("/nowhere"), (Package("beautifulsoup4", "4", ("_bs4", "bs4"), 1_000),))

@@ -76,7 +76,7 @@ except ImportError:
     by_name = None
 """,
 }
-NATIVE = "it has native code, which the WASM sandbox can't run: it needs a microVM"
+NATIVE = "it has native code, which the WASM sandbox can't run"
 
 
 def make_packages(folder: Path) -> Packages:

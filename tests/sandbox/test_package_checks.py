@@ -18,7 +18,7 @@ from tests.web.pages import pages
 LISTED = ["Greeting>=1", "needy"]
 GREETING = "package: greeting 1.0, 0.0 MB"
 NEEDY = "package: needy 1.0, 0.0 MB; not in WASM: ImportError: no such device"
-REMEDY = "needy needs a microVM; without one, remove it from sandbox.packages"
+REMEDY = "needy may work in a microVM; without one, remove it from sandbox.packages"
 MISSING = "packages: Greeting>=1, needy: not installed yet; run: codemode-server setup"
 
 

@@ -32,7 +32,9 @@ async def test_the_model_is_told_of_listed_packages_and_programs_and_skills_impo
     assert "Standard library and the packages greeting, quick only; no network" in rules
     assert imported.value == "hello"
     message = refused.error["message"]
-    assert message.startswith("not run:\nline 1: no module named 'quick': quick needs a microVM: it has native code")
+    assert message.startswith(
+        "not run:\nline 1: no module named 'quick': quick can't be imported without a microVM: it has native code"
+    )
     assert misplaced.value == "/packages/greeting/__init__.py"
     assert saved.value == "hello you"
 

@@ -144,7 +144,7 @@ def _obstacle(root: str, packages: Packages) -> str:
     """Why the package of a module can't be used, or why no listed package can; empty if neither is known."""
     for package in packages.installed:
         if root in package.modules and package.wasm_obstacle:
-            return f"{package.name} needs a microVM: {package.wasm_obstacle}"
+            return f"{package.name} can't be imported without a microVM: {package.wasm_obstacle}"
     is_standard = root in sys.stdlib_module_names
     if not packages.problem or is_standard:
         return ""

@@ -106,7 +106,7 @@ async def _install(settings: SandboxSettings, lock: Path, files: Path, announce:
     announce(f"installing {counted(len(wheels), 'package')} for programs: {first_few([it.name for it in wheels], 5)}")
     await unpacking.fetch(wheels, private_subfolder(folder, _WHEELS))
     unpacked = await anyio.to_thread.run_sync(unpacking.unpack, wheels, folder / _WHEELS, files)
-    packages = await _tried(unpacked, files, announce, is_tried=_may_use_wasm(settings))
+    packages = await _compile_and_try(unpacked, files, announce, is_tried=_may_use_wasm(settings))
     replace_private(making / _RECORD, _Record.dump_json(packages, indent=1))
     await anyio.to_thread.run_sync(_remove, target)  # `_find` did not accept it
     making.rename(target)
@@ -115,7 +115,9 @@ async def _install(settings: SandboxSettings, lock: Path, files: Path, announce:
     return Packages(target / _FILES, packages)
 
 
-async def _tried(unpacked: list[Unpacked], files: Path, announce: Announce, *, is_tried: bool) -> tuple[Package, ...]:
+async def _compile_and_try(
+    unpacked: list[Unpacked], files: Path, announce: Announce, *, is_tried: bool
+) -> tuple[Package, ...]:
     """Compile the packages in the WASM sandbox, if that runs on this machine, and with `is_tried` try to import each
     there; without, none of their code runs."""
     obstacles = [""] * len(unpacked)

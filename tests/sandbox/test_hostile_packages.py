@@ -326,6 +326,16 @@ async def test_a_product_that_is_stopped_while_it_installs_holds_up_no_other_for
     assert await imported(await install("parcel")) == 3, "control"
 
 
+async def test_trials_end_together(install: Installer, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs wait for them, and somebody could make a package need a hundred others."""
+    index.add("slow", {"slow.py": "import time\nwhile True: time.sleep(1)"})
+    index.add("parcel", GOOD)
+    monkeypatch.setattr(installation, "_TRIALS_SECONDS", 0.5)
+    made = await install("slow", "parcel")
+    assert [it.wasm_obstacle for it in made.installed] == ["", ""]
+    assert await imported(made) == 3
+
+
 ON_IMPORT = {
     "read a file of the host": "leak = open({secret!r}).read()",
     "read a file above": "leak = open('/packages/../../secret').read()",

@@ -44,6 +44,8 @@ _LAYOUT = "1"
 _OLD_SECONDS = 90 * 86_400.0
 _POLL_S = 0.2
 _TURN_SECONDS = 600.0
+_TRIALS_SECONDS = 300.0
+"""For the trials of all packages, while programs wait; the rest then counts as what can be imported."""
 _MAKING, _RECORD, _FILES, _WHEELS, _LOCK = "making", "packages.json", "files", "wheels", "install.lock"
 _Record = TypeAdapter(tuple[Package, ...])
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -125,8 +127,9 @@ async def _compile_and_try(
         backend = await started(registry.wasm_backend(Packages(files), announce))
         try:
             await guest_steps.compile_all(backend, files, unpacked)
-            if is_tried:
-                obstacles = [await guest_steps.obstacle(backend, it, unpacked) for it in unpacked]
+            with anyio.move_on_after(_TRIALS_SECONDS):
+                for number, it in enumerate(unpacked if is_tried else ()):
+                    obstacles[number] = await guest_steps.obstacle(backend, it, unpacked)
         finally:
             with anyio.CancelScope(shield=True):
                 await backend.aclose()

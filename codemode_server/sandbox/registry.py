@@ -264,7 +264,7 @@ def installed_packages(settings: SandboxSettings) -> Packages:
 
 
 def _packages_without_installation(settings: SandboxSettings) -> Packages | None:
-    """Where nothing can be installed, or nothing has to be; None elsewhere."""
+    """The answer if nothing is listed, or nothing can be installed here; None if an installation decides."""
     if not settings.packages:
         return NO_PACKAGES
     if settings.backend == "remote":

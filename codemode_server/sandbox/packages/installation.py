@@ -45,7 +45,7 @@ _OLD_SECONDS = 90 * 86_400.0
 _POLL_S = 0.2
 _TURN_SECONDS = 600.0
 _TRIALS_SECONDS = 300.0
-"""For the trials of all packages, while programs wait; the rest then counts as what can be imported."""
+"""Limit of the trials of all packages, since programs wait for them. Packages not tried by then count as importable."""
 _MAKING, _RECORD, _FILES, _WHEELS, _LOCK = "making", "packages.json", "files", "wheels", "install.lock"
 _Record = TypeAdapter(tuple[Package, ...])
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -53,7 +53,7 @@ _SETUP = "run: codemode-server setup"
 
 
 def find(settings: SandboxSettings) -> Packages:
-    """What is installed for these settings; installs nothing."""
+    """The packages of these settings if they are installed, else the reason why not; installs nothing."""
     try:
         wheels = locked.read(Path(settings.packages_lock), settings.packages)
         found = None if wheels is None else _find(_folder() / _key(settings, wheels))
@@ -142,7 +142,8 @@ async def _compile_and_try(
 
 
 async def _take_turn(stack: ExitStack, lock: Path, announce: Announce) -> None:
-    """Wait until no other product installs. Raises `NotInstalled` after a long time: that one may be stopped."""
+    """Wait until no other product installs packages. Raises `NotInstalled` if that takes too long: the other one may be
+    suspended."""
     began, is_announced = time.monotonic(), False
     while True:
         try:

@@ -19,7 +19,7 @@ class Package:
     modules: tuple[str, ...]
     """The names that programs import, without dots."""
     size_bytes: int
-    """Of its unpacked files."""
+    """Total of its unpacked files."""
     wasm_obstacle: str = ""
     """Why programs in WASM can't import it; empty if they can."""
 

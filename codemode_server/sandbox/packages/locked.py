@@ -39,13 +39,13 @@ NO_NETWORK = "once there is a network, run `codemode-server setup`, and restart 
 _RESOLVE_SECONDS = 300.0
 _MAX_LOCK_BYTES = 2**19
 _MAX_LINE_BYTES = 4_000
-"""Of a lock. A longer key would take `tomllib` minutes."""
+"""Limit of a line in a lock. A longer key would take `tomllib` minutes."""
 _MAX_REASON_CHARACTERS = 500
 _MAX_CAUSE_CHARACTERS = 120
 _TOOL = "codemode-server"
 _UNKNOWN = re.compile(r"(\S+) was not found in the package registry")
-_OF_STRANGERS = re.compile(r"\(reason:|could not be parsed:")
-"""What follows is text that the author of a package wrote, and a model may read it."""
+_TEXT_OF_AUTHORS = re.compile(r"\(reason:|could not be parsed:")
+"""Where text of a package's author begins in what uv says. It is left out, since a model may read the reason."""
 _WHEELLESS = re.compile(r"(?:Wheels are required|we only found wheels) for `([^`]+)`")
 
 
@@ -196,8 +196,8 @@ def _broken(lock: Path, why: str) -> NotInstalled:
 
 
 def _refusal(stderr: str, requirements: tuple[str, ...]) -> NotInstalled:
-    """What uv says, in terms of the settings."""
-    stderr = _OF_STRANGERS.split(stderr)[0]
+    """Translates uv's message into terms of the settings."""
+    stderr = _TEXT_OF_AUTHORS.split(stderr)[0]
     text = " ".join(re.sub(r"(?m)^\s*(error|cause|hint):", " ", stderr).split())
     if names := sorted(set(_UNKNOWN.findall(text))):
         listed = sorted(map(canonicalize_name, names_of(requirements)))

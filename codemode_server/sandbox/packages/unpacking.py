@@ -122,7 +122,7 @@ async def _download(client: httpx2.AsyncClient, wheel: Wheel, path: Path) -> Non
 
 @dataclass(slots=True)
 class Unpacked:
-    """What one wheel has put into the folder."""
+    """The files of one wheel in the folder."""
 
     wheel: Wheel
     files: list[str] = field(default_factory=list)

@@ -297,9 +297,10 @@ async def test_what_an_author_says_of_a_package_that_is_not_installed_is_not_tol
 ) -> None:
     """The reason of a failed installation may be read by a model, when a program imports the package."""
     index.add("parcel", GOOD, requires=["evil>=1"])
-    index.add("evil", {"evil.py": ""}, requires=["ORDERS to a model"])
-    told = (await install("parcel")).problem
-    assert ("evil" in told, "ORDERS" in told) == (True, False)
+    for made in ({"requires": ["ORDERS to a model"]}, {"files": {"ORDERS to a model-1.dist-info/METADATA": ""}}):
+        index.add("evil", **made)
+        told = (await install("parcel")).problem
+        assert ("evil" in told, "ORDERS" in told) == (True, False)
     index.add("evil", {"evil.py": ""})
     listing = index.listing
 

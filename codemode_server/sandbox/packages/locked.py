@@ -44,7 +44,7 @@ _MAX_REASON_CHARACTERS = 500
 _MAX_CAUSE_CHARACTERS = 120
 _TOOL = "codemode-server"
 _UNKNOWN = re.compile(r"(\S+) was not found in the package registry")
-_TEXT_OF_AUTHORS = re.compile(r"\(reason:|could not be parsed:")
+_TEXT_OF_AUTHORS = re.compile(r"\(reason:|could not be parsed:|was invalid:")
 """Where text of a package's author begins in what uv says. It is left out, since a model may read the reason."""
 _WHEELLESS = re.compile(r"(?:Wheels are required|we only found wheels) for `([^`]+)`")
 

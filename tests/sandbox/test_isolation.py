@@ -161,12 +161,12 @@ async def test_a_second_done_does_not_reach_the_next_program(lab: Lab) -> None:
         lab.raw
         + """
 import codemode_guest.runner as runner
-original = runner.Link.send_text
+original = runner.Link.send_last
 def twice(self, text):
     original(self, text)
-    original(self, text)
+    self._transport.send(text)
     send(op="output", stream="stdout", text="from the last program")
-runner.Link.send_text = twice
+runner.Link.send_last = twice
 "first"
 """
     )
@@ -181,17 +181,17 @@ async def test_a_program_that_goes_on_after_its_end_is_not_kept(lab: Lab) -> Non
         lab.raw
         + """
 import codemode_guest.runner as runner
-original = runner.Link.send_text
+original = runner.Link.send_last
 def forever(self, text):
     original(self, text)
     while True: pass
-runner.Link.send_text = forever
+runner.Link.send_last = forever
 "ended"
 """
     )
-    name = "import codemode_guest.runner as runner\nrunner.Link.send_text.__name__"
+    name = "import codemode_guest.runner as runner\nrunner.Link.send_last.__name__"
     assert await lab.value(code) == "ended"
-    assert await lab.value(lab.raw + name) == "send_text", "another interpreter"
+    assert await lab.value(lab.raw + name) == "send_last", "another interpreter"
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import announce, is_confirmed, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.description import describe, preview
-from codemode_server.config.file_records import TrustRecord
 from codemode_server.config.loading import Untrusted, load_place
 from codemode_server.config.places import NAME, ConfigFile, in_folder
 from codemode_server.config.settings import json_schema
 from codemode_server.domain.errors import CodemodeError, SettingsError
+from codemode_server.support.file_records import TrustRecord
 from codemode_server.support.text import escaped
 
 

@@ -15,7 +15,6 @@ from codemode_server.cli.arguments import add_wait, config_file
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, locate, saving
 from codemode_server.config.expansion import read_dotenv
-from codemode_server.config.file_records import TrustRecord
 from codemode_server.config.file_writing import added_variables
 from codemode_server.config.import_plan import ImportPlan, SecretNames
 from codemode_server.config.loading import load_place
@@ -23,6 +22,7 @@ from codemode_server.config.places import Change, ConfigFile, in_folder
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import SettingsError
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
+from codemode_server.support.file_records import TrustRecord
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -78,6 +78,8 @@ def preview(loaded: LoadedSettings) -> str:
         lines += ["", "warnings:", *(f"  - {escaped(warning)}" for warning in loaded.warnings)]
     lines += ["", f"programs that can be imported, in the sandbox only: {escaped(loaded.settings.state.skills)}"]
     lines += [f"workflows that can be imported there: {escaped(loaded.settings.state.workflows)}"]
+    if loaded.settings.sandbox.packages:
+        lines += [f"packages that can be imported there: those in {escaped(loaded.settings.sandbox.packages_lock)}"]
     return "\n".join(lines)
 
 

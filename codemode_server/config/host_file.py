@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from codemode_server.config.file_edits import NotEditable, Syntax
-from codemode_server.config.file_records import FileRecord
 from codemode_server.config.file_writing import write_copy, written_beside
 from codemode_server.config.host_reading import MAX_HOST_FILE_BYTES
 from codemode_server.config.places import digest
+from codemode_server.support.file_records import FileRecord
 
 MAX_BYTES = {"json": MAX_HOST_FILE_BYTES, "toml": 2**20, "yaml": 2**20}
 SUFFIX = ".before-codemode"

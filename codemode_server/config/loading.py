@@ -18,13 +18,21 @@ from codemode_server.config import places
 from codemode_server.config.conversion import Reading
 from codemode_server.config.document import EMPTY, Node, parse
 from codemode_server.config.expansion import read_dotenv
-from codemode_server.config.file_records import Digests, TrustRecord, is_trusted
-from codemode_server.config.places import MAX_BYTES, NAME, VARIABLE, ConfigFile, Stamp, read_source, stamp_of
+from codemode_server.config.places import (
+    MAX_BYTES,
+    NAME,
+    VARIABLE,
+    ConfigFile,
+    Stamp,
+    read_source,
+    stamp_of,
+)
 from codemode_server.config.problems import Problems, printable
 from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import SettingsError
 from codemode_server.secrets.references import Reference, Resolver
 from codemode_server.secrets.store import stamp_file
+from codemode_server.support.file_records import Digests, TrustRecord, digest_of_file, is_trusted
 from codemode_server.support.private_files import others_may_read
 from codemode_server.support.redaction import Redactor
 
@@ -209,6 +217,11 @@ def _loaded(
     settings = reading.settings(tree)
     has_literal_secret = any(secret in text for secret in reading.secrets.values)
     warnings += _readable_by_others(digests, {path} if not has_literal_secret else set(), cwd)
+    if settings.sandbox.packages:  # what programs can import is what this file names
+        lock = Path(settings.sandbox.packages_lock)
+        digests[str(lock)] = digest_of_file(lock)
+        if record is not None and not record.covers(digests):
+            raise Untrusted(path, is_changed=True)
     return LoadedSettings(
         settings=settings,
         path=path,

@@ -12,7 +12,6 @@ from typing import Any
 
 from codemode_server.config import file_edits
 from codemode_server.config.file_edits import NotEditable, Syntax
-from codemode_server.config.file_records import Digests, TrustRecord
 from codemode_server.config.file_writing import write_copy, written_beside
 from codemode_server.config.loading import load_place
 from codemode_server.config.named_servers import spellings_of
@@ -21,6 +20,7 @@ from codemode_server.config.problems import no_server, printable
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.processes.file_lock import held
+from codemode_server.support.file_records import Digests, TrustRecord
 
 FIRST_FILE = """\
 # The servers of codemode-server. `codemode-server config check` shows what it understood of this file.

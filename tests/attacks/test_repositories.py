@@ -68,10 +68,12 @@ def test_the_user_s_own_file_is_used_in_place_of_one_that_is_not_trusted(project
 
 
 OTHER = FILE.replace("touch ran", "touch other")
+LOCK = "pylock.packages.toml"
 CHANGES = {
     "the file": ("upstream.yaml", OTHER),
     "behind a link": ("real.yaml", OTHER),
     "dotenv": (".env", "PATH=/evil\n"),
+    "the lock of packages": (LOCK, "lock-version = '1.0'\n"),
 }
 
 
@@ -80,6 +82,8 @@ def test_any_other_content_needs_trust_again(project: Path, name: str, content: 
     if name == "real.yaml":
         (project / "upstream.yaml").rename(project / "real.yaml")
         (project / "upstream.yaml").symlink_to("real.yaml")
+    if name == LOCK:
+        (project / "upstream.yaml").write_text(f"{FILE}sandbox: {{packages: [openpyxl]}}\n")
     trust(examine(project))
     assert servers(project) == ["evil"]
     (project / name).write_text(content)

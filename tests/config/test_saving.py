@@ -12,12 +12,12 @@ import pytest
 
 from codemode_server import cli
 from codemode_server.config import load, saving
-from codemode_server.config.file_records import TrustRecord, is_trusted
 from codemode_server.config.file_writing import added_variables
 from codemode_server.config.loading import load_place
 from codemode_server.config.places import Change, ConfigFile
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError
+from codemode_server.support.file_records import TrustRecord, is_trusted
 
 TEXT = "servers:\n  a: {command: x}\n"
 

@@ -10,12 +10,12 @@ import pytest
 
 from codemode_server.config import load
 from codemode_server.config.description import describe
-from codemode_server.config.file_records import TrustRecord
 from codemode_server.config.loading import load_place, locate
 from codemode_server.config.places import ConfigFile
 from codemode_server.domain.errors import SettingsError
 from codemode_server.features.telemetry.settings import TracingSettings
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
+from codemode_server.support.file_records import TrustRecord
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder

@@ -12,6 +12,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from codemode_server.cli.config import examine, trust
+from codemode_server.config import load
 from codemode_server.sandbox.packages import installation
 from codemode_server.sandbox.packages.installed import Packages
 from tests.sandbox.package_index import Index, wheel
@@ -62,6 +64,24 @@ async def test_a_changed_list_is_resolved_again_and_prefers_the_versions_that_we
     assert [it.version for it in (await install("greeting>=2")).installed] == ["2.0"]
     install.lock.unlink()
     assert [it.version for it in (await install("greeting")).installed] == ["2.0"], "without a lock, the newest"
+
+
+async def test_a_lock_that_the_product_writes_into_a_trusted_project_is_trusted_and_another_is_not(
+    install: Installer, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(install.folder / "data"))
+    index.add("greeting", GREETING)
+    (install.folder / "upstream.yaml").write_text("sandbox: {packages: [greeting]}")
+    trust(examine(install.folder))
+
+    def is_used() -> bool:
+        return load(None, environ={}, cwd=install.folder).settings.sandbox.packages == ("greeting",)
+
+    assert is_used(), "before there is a lock"
+    assert (await install("greeting")).problem == ""
+    assert is_used()
+    install.lock.write_text(install.lock.read_text().replace(index.address, "http://127.0.0.1:1"))
+    assert not is_used()
 
 
 async def test_a_committed_lock_gives_the_same_versions_elsewhere(
@@ -215,6 +235,8 @@ async def test_a_full_disk_is_named(install: Installer, index: Index, package_ca
     install.forget(package_cache)
     code = f"""
 import anyio, resource
+from codemode_server.cli.config import examine, trust
+from codemode_server.config import load
 from codemode_server.sandbox.packages import installation
 from codemode_server.sandbox.registry import SandboxSettings
 settings = SandboxSettings(packages=("greeting",), packages_lock={str(install.lock)!r})

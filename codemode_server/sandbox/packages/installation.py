@@ -50,6 +50,7 @@ _MAKING, _RECORD, _FILES, _WHEELS, _LOCK = "making", "packages.json", "files", "
 _Record = TypeAdapter(tuple[Package, ...])
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SETUP = "run: codemode-server setup"
+_DOCTOR = "`codemode-server doctor` looks for the reason"
 
 
 def find(settings: SandboxSettings) -> Packages:
@@ -134,6 +135,8 @@ async def _compile_and_try(
             with anyio.CancelScope(shield=True):
                 await backend.aclose()
     except (SandboxUnavailable, SandboxFailed) as error:
+        if is_tried:  # the folder would say for good that programs can import all of them
+            raise NotInstalled(f"the WASM sandbox, which has to try them, does not work: {error}", _DOCTOR) from None
         _log.warning("the packages for programs are not compiled: %s", error)
     return tuple(
         Package(it.wheel.name, it.wheel.version, tuple(sorted(it.modules)), it.size_bytes, obstacle)

@@ -28,6 +28,7 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.processes import child_process
 from codemode_server.sandbox.packages.installed import names_of
 from codemode_server.support.extras import install_command
+from codemode_server.support.file_records import digest_of_file, trust_own_change
 from codemode_server.support.text import clean_line, first_few, one_line
 from codemode_server.support.untrusted_files import read_regular
 
@@ -179,6 +180,7 @@ def _stored(made: Path, requirements: tuple[str, ...], lock: Path) -> list[Wheel
     wheels = read(made, requirements)
     if wheels is None:
         raise NotInstalled("uv made a lock for another machine")
+    before = digest_of_file(lock)
     unfinished = lock.with_name(f".{lock.name}.{secrets.token_hex(4)}")
     try:
         shutil.copyfile(made, unfinished)
@@ -187,6 +189,7 @@ def _stored(made: Path, requirements: tuple[str, ...], lock: Path) -> list[Wheel
         unfinished.unlink(missing_ok=True)
         reason = f"the lock '{one_line(str(lock))}' can't be written: {error.strerror}"
         raise NotInstalled(reason, "set sandbox.packages_lock to a path in a folder that you can write to") from None
+    trust_own_change(lock, before, digest_of_file(made))
     return wheels
 
 

@@ -21,7 +21,9 @@ from codemode_server.support.private_files import (
     private_folder,
     replace_private,
 )
+from codemode_server.support.untrusted_files import read_regular
 
+_MAX_BYTES = 2**20
 Digests: TypeAlias = Mapping[str, str]
 """SHA-256 of each file that was read, by path; empty where there was no such file."""
 
@@ -85,6 +87,23 @@ class TrustRecord(FileRecord):
     def covers(self, digests: Digests) -> bool:
         """True if all of these files have the trusted content."""
         return digests.items() <= self.digests.items()
+
+
+def digest_of_file(path: Path) -> str:
+    """SHA-256; empty if there is no such file, or it can't be read."""
+    try:
+        return hashlib.sha256(read_regular(path, _MAX_BYTES)).hexdigest()
+    except OSError:
+        return ""
+
+
+def trust_own_change(file: Path, before: str, after: str) -> None:
+    """Where the person trusts a configuration that uses this file, trust what we have written into it: the digests are
+    those of `digest_of_file`."""
+    for record in TrustRecord.all():
+        if record.digests.get(str(file)) == before:
+            with suppress(OSError, NotPrivate):  # else the person is asked to trust it
+                TrustRecord(path=record.path, digests={**record.digests, str(file): after}).write()
 
 
 def is_trusted(path: Path, digests: Digests) -> bool:

@@ -5,7 +5,8 @@ Left out is a null for an optional argument, or key of an object within, that ma
 integer where only integers are taken. What JSON has several forms for (decimals, dates, the value of a token, which one
 result had as a text and another as a number) has the form that is taken there; where the schema allows several, or
 says nothing, it stays as it came. Bytes, which come as base64, are sent as text if they are text and neither the schema
-nor the name of the parameter speaks of an encoding.
+nor the name of the parameter speaks of an encoding. Others are refused where the name means text: a server would write
+the base64 into the file, and say that all is well.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ from codemode_server.catalog.json_schema import (
     members_of,
     tuple_of,
 )
+from codemode_server.domain.errors import InvalidArguments
 
 _MAX_ALTERNATIVES, _MAX_DEPTH = 50, 12
 """Beyond these, the rest of a schema allows any type."""
 _ENCODED = re.compile("base64|b64|^byte$|^binary$", re.IGNORECASE)
 """What formats, names and descriptions call texts that stand for bytes."""
+_TEXT = re.compile("(file_?)?(contents?|text|body|html|markdown|message)", re.IGNORECASE)
+"""Names of parameters for text."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 Path = tuple[str | int, ...]
 Forms = Mapping[str, Any]
@@ -40,7 +44,8 @@ there if the text is the base64 of bytes."""
 
 
 def fitted_arguments(tool: Tool, arguments: dict[str, Any], forms: Iterable[tuple[Path, Forms]] = ()) -> dict[str, Any]:
-    """The arguments as the tool takes them. `forms`: other forms of a text, by the keys and indices that lead to it."""
+    """The arguments as the tool takes them. `forms`: other forms of a text, by the keys and indices that lead to it.
+    Raises `InvalidArguments` for bytes that are no text where text is meant."""
     known = {tuple(path): form for path, form in forms}
     if not known and not _may_change(arguments):
         return arguments
@@ -124,7 +129,7 @@ class _Fit:
             is_plain = "string" in taken.kinds and not (
                 taken.is_encoded or any(_ENCODED.search(str(it)) for it in path)
             )
-            return _decoded(value) if is_plain else value
+            return _decoded(value, path) if is_plain else value
         takes_text, takes_number = "string" in taken.kinds, bool(taken.kinds & {"number", "integer"})
         if takes_text and not takes_number:
             formats = [name for name in taken.formats if name in forms]
@@ -151,13 +156,21 @@ def _taken_by(schema: Any, reader: SchemaReader) -> _Taken:
     return _Taken(frozenset() if is_any else kinds, frozenset(formats), not named or any(nulls), is_encoded)
 
 
-def _decoded(text: str) -> str:
-    """The text whose UTF-8 this is in base64; the same if it is no text."""
+def _decoded(text: str, path: Path) -> str:
+    """The text whose UTF-8 this is in base64; the same if it is no text. Raises `InvalidArguments`."""
     try:
         decoded = base64.b64decode(text, validate=True).decode()
+        if not _CONTROL.search(decoded):
+            return decoded
     except ValueError:
-        return text
-    return text if _CONTROL.search(decoded) else decoded
+        pass
+    name = next((it for it in reversed(path) if isinstance(it, str)), "")
+    if _TEXT.fullmatch(name):
+        raise InvalidArguments(
+            f"{name!r} takes text, and these bytes are none. Save them in /workspace; show(path) gives the user the "
+            "file; if the tool takes base64, give it base64.b64encode(data).decode()"
+        )
+    return text
 
 
 def _alternatives(schema: Any, reader: SchemaReader) -> list[tuple[Flat, list[str]]]:

@@ -16,7 +16,7 @@ from codemode_server.calls.kernel import Kernel
 from codemode_server.calls.resolver import TargetResolver
 from codemode_server.calls.targets import READING, ToolTarget
 from codemode_server.catalog.catalog import Server
-from codemode_server.domain.errors import UnknownTool
+from codemode_server.domain.errors import CallError, InvalidArguments, UnknownTool
 from codemode_server.domain.tools import Effect
 from codemode_server.sandbox.contract import ArgumentForms, Reply
 from codemode_server.support.off_loop import is_large, run_sized
@@ -71,7 +71,11 @@ class Gateway:
             target = self._resolver.tool(server, tool, is_raw=raw)
         except UnknownTool as error:
             raise self._unresolved(calls, server, tool, error) from None
-        return await self._kernel.run(calls, target, await _fitted(target, arguments, forms))
+        try:
+            fitted = await _fitted(target, arguments, forms)
+        except InvalidArguments as error:
+            raise self._unresolved(calls, server, tool, error) from None
+        return await self._kernel.run(calls, target, fitted)
 
     async def call_direct(self, calls: ExecutionCalls, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
         """Call the tool of exactly these raw names, for a call without a program, with its whole result as the upstream
@@ -103,7 +107,7 @@ class Gateway:
             raise self._unresolved(calls, server, name, error) from None
         return await self._kernel.run(calls, target, arguments)
 
-    def _unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: UnknownTool) -> UnknownTool:
+    def _unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: CallError) -> CallError:
         """The error, which subscribers have seen."""
         redactor = calls.caller.redactor
         names = redactor.line(server, 80), redactor.line(tool, 80)

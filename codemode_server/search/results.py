@@ -198,7 +198,9 @@ def _files_note(tool: Tool) -> str:
     if re.search(r"\bFile\b", str(tool.returned.type)):
         return "an image or file: show(it) lets you see it"
     return (
-        "images are in .files: show(result.files[0])" if '"image"' in json.dumps(tool.definition.output_schema) else ""
+        "files are in .files: show(result.files[0]), .files[0].data"
+        if '"image"' in json.dumps(tool.definition.output_schema)
+        else ""
     )
 
 

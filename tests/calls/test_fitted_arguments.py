@@ -10,6 +10,7 @@ import pytest
 
 from codemode_server.calls.fitted_arguments import fitted_arguments
 from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.domain.errors import InvalidArguments
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 
 TEXT, INTEGER, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
@@ -115,6 +116,24 @@ def test_a_python_value_has_the_form_that_the_schema_takes(schema: Any, value: A
         "value": ["", sent]
     }
     assert fitted_arguments(tool(schema), {"value": text}) == {"value": text}, "a text of the program stays one"
+
+
+def test_bytes_that_are_no_text_are_refused_where_the_name_means_text() -> None:
+    """A server would write the base64 into the file."""
+    known: dict[str, Any] = {
+        "type": "object",
+        "properties": {"content": TEXT, "image": TEXT, "files": {"type": "array"}},
+    }
+    known["properties"]["files"]["items"] = {"type": "object", "properties": {"content": TEXT}}
+    listing = UpstreamListing("shop", UpstreamState.READY, (ToolDefinition("order", input_schema=known),))
+    order = Catalog.build([listing]).tool("shop", "order")
+    (text, forms), (plain, _) = PICTURE, UMLAUTS
+    for given, path in (({"content": text}, ("content",)), ({"files": [{"content": text}]}, ("files", 0, "content"))):
+        with pytest.raises(InvalidArguments, match="'content' takes text, and these bytes are none"):
+            fitted_arguments(order, given, [(path, forms)])
+        assert fitted_arguments(order, given) == given, "a text of the program"
+    assert fitted_arguments(order, {"image": text}, [(("image",), forms)]) == {"image": text}
+    assert fitted_arguments(order, {"content": plain}, [(("content",), forms)]) == {"content": "äöü\n"}
 
 
 def test_bytes_stay_base64_for_a_parameter_whose_name_says_so() -> None:

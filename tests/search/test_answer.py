@@ -227,7 +227,12 @@ TEXT = {"properties": {"content": {"type": "string"}}}
     [
         ("snapshot", None, Shape(files=1), "-> File  # an image or file: show(it) lets you see it"),
         ("snapshots", None, Shape(lists=1, items=Shape(files=2)), "an image or file: show(it) lets you see it"),
-        ("read_media", {"type": "object", **IMAGES}, None, "images are in .files: show(result.files[0])"),
+        (
+            "read_media",
+            {"type": "object", **IMAGES},
+            None,
+            "files are in .files: show(result.files[0]), .files[0].data",
+        ),
         ("read_file", {"type": "object", **TEXT}, None, ""),
     ],
 )

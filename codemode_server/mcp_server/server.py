@@ -102,7 +102,7 @@ class McpServer(Server[Any]):
         self.address = ""
         """Where other replicas reach this server; empty over stdio."""
         self.is_draining = False
-        """True if it takes no programs any more."""
+        """True if it accepts no requests any more; programs of those that it has accepted still start for a moment."""
         self._product: Product | None = None
         self._failure = ""
         """Why there are no tools."""

@@ -45,6 +45,8 @@ _STORED_AFTER_SECONDS = 1.0
 """Delay between a change of the tools and its storing; others follow while servers start."""
 _LOOK_SECONDS, _LAST_ANSWERS_SECONDS = 0.05, 3.0
 """How often a server that drains looks whether programs run, and how long those have for their answers that it ends."""
+_ACCEPTED_SECONDS = 1.0
+"""Between the last request that a draining server accepts, and the last program that it starts."""
 _STARTING_SECONDS = 5.0
 """After the first answer; then the libraries are loaded and the servers have listed their tools."""
 
@@ -270,7 +272,7 @@ class _Service:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
             async for number in received:
                 if number == signal.SIGTERM and self._http and self._listener and not self._front.is_draining:
-                    self._front.drain()
+                    self._front.is_draining = True
                     tasks.start_soon(self._drain, self._http, self._listener.access.settings.drain_seconds)
                 else:
                     self._code = 128 + number
@@ -278,6 +280,8 @@ class _Service:
 
     async def _drain(self, service: HttpService, seconds: float) -> None:
         """Let programs and answers come to their end, and end then."""
+        await anyio.sleep(_ACCEPTED_SECONDS)
+        self._front.drain()
         with anyio.move_on_after(seconds) as limit:
             while self._front.has_live:  # noqa: ASYNC110 - it is looked at only now
                 await anyio.sleep(_LOOK_SECONDS)

@@ -240,6 +240,7 @@ def _bare_worker(place: Path, runs: int = 60) -> float:
         "frame_bytes": frames.longest_frame(limits),
         "file_bytes": limits.workspace_mb * 2**20,
         "folders": {"/tmp": str(folder)},
+        "read_only": [],
     }
     empty = struct.pack(">I", 0)
     prepare = empty + frames.encode(settings) + empty

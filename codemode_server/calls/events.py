@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CallUnresolved:
-    """A program called something that does not exist."""
+    """A program called something that does not exist, or with arguments that the tool can't be given."""
 
     calls: ExecutionCalls
     seq: int

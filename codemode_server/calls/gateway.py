@@ -108,7 +108,7 @@ class Gateway:
         return await self._kernel.run(calls, target, arguments)
 
     def _unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: CallError) -> CallError:
-        """The error, which subscribers have seen."""
+        """The error of a call that does not reach the kernel; subscribers have seen it."""
         redactor = calls.caller.redactor
         names = redactor.line(server, 80), redactor.line(tool, 80)
         self._events.publish(CallUnresolved(calls, calls.next_seq(), *names, redactor.text(str(error))))

@@ -217,7 +217,7 @@ def _loaded(
     settings = reading.settings(tree)
     has_literal_secret = any(secret in text for secret in reading.secrets.values)
     warnings += _readable_by_others(digests, {path} if not has_literal_secret else set(), cwd)
-    if settings.sandbox.packages:  # what programs can import is what this file names
+    if place.is_in_current_folder and settings.sandbox.packages:  # what programs can import is what this file names
         lock = Path(settings.sandbox.packages_lock)
         digests[str(lock)] = digest_of_file(lock)
         if record is not None and not record.covers(digests):

@@ -150,6 +150,10 @@ class McpServer(Server[Any]):
             return "the configuration can't be used" if self._failure else "starting"
         return await self._product.why_not_ready()
 
+    def stop_accepting(self) -> None:
+        """Accept no requests any more; `drain` follows once the programs of those accepted before have started."""
+        self.is_draining = True
+
     def drain(self) -> None:
         """As `ExecutionService.drain`."""
         self.is_draining = True

@@ -272,7 +272,7 @@ class _Service:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
             async for number in received:
                 if number == signal.SIGTERM and self._http and self._listener and not self._front.is_draining:
-                    self._front.is_draining = True
+                    self._front.stop_accepting()
                     tasks.start_soon(self._drain, self._http, self._listener.access.settings.drain_seconds)
                 else:
                     self._code = 128 + number

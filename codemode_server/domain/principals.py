@@ -7,7 +7,7 @@ case: so Unicode has one form for each, and no two names look alike or are one n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from codemode_server.domain.ids import PrincipalId
 
@@ -34,6 +34,9 @@ class Session:
     session_id: str
     is_ephemeral: bool = False
     """True if it ends with this one request, so that nothing is stored for later ones."""
+    folder: str = field(default="", compare=False)
+    """Absolute path of the host's working folder; empty where none is known, as over HTTP. It says where the host works
+    and not who it is: sessions are equal by their ids, and a session that the journal returns has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,8 @@ class StateSettings(Section):
     database_password: Annotated[str | None, Holds.SECRET] = Field(default=None, repr=False)
     """Its password, such as `${keyring:database}`."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
-    """Detail of arguments and results in the audit and traces: everything, only types and sizes, or nothing."""
+    """Detail of arguments and results in the audit and traces: everything, only types and sizes, or nothing.
+    The pages, which only you see, show all that the journal has."""
     kept_mb: Number = Field(default=256, ge=0, le=65_536)
     """Space for the stored results of all sessions together, MiB (`limits.kept_mb` is for one session). They are
     private files, which are removed when codemode-server ends."""

@@ -69,6 +69,8 @@ class ExecutionRecord:
     """The model's description of the program, as far as the configuration allows in records."""
     recorded_code: str | None = None
     """The program as `state.payloads` let it be recorded when it ran."""
+    answer: str | None = None
+    """The text that the model got last; None if it is not recorded (any more)."""
 
     @property
     def kind(self) -> ExecutionKind:

@@ -14,7 +14,7 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.execution import Execution
 from codemode_server.sandbox.contract import ProgramError
-from codemode_server.support.redaction import Redactor, recorded_text
+from codemode_server.support.redaction import Payloads, Redactor, recorded_text
 
 if TYPE_CHECKING:
     from codemode_server.storage.journal import Journal
@@ -32,7 +32,7 @@ class ExecutionRecorder:
         execution.is_recorded = True
         redactor = execution.caller.redactor
         if not execution.direct_call:
-            execution.recorded_code = code_as_configured(execution.code, self.config, redactor)
+            execution.recorded_code = code_as_configured(execution.code, self.config.payloads, redactor)
         if execution.is_rerun:  # the journal has it
             return
         said = recorded_text(execution.description, redactor, MAX_ERROR_CHARACTERS)
@@ -73,9 +73,9 @@ class ExecutionRecorder:
         return recorded_text(text, execution.caller.redactor, MAX_ERROR_CHARACTERS)
 
 
-def code_as_configured(code: str, config: LiveConfig, redactor: Redactor | None = None) -> str | None:
-    """A program as `state.payloads` lets it be recorded and shown; `redactor` is used in place of the default one."""
-    if config.payloads == "all":
-        return recorded_text(code, redactor or config.redactor, MAX_CODE_CHARACTERS)
+def code_as_configured(code: str, payloads: Payloads, redactor: Redactor) -> str | None:
+    """A program as `state.payloads` lets it be recorded and shown."""
+    if payloads == "all":
+        return recorded_text(code, redactor, MAX_CODE_CHARACTERS)
     digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"sha256 {digest}, {len(code)} characters" if config.payloads == "shapes" else None
+    return f"sha256 {digest}, {len(code)} characters" if payloads == "shapes" else None

@@ -154,6 +154,11 @@ class ExecutionService(OwnsTasks):
             execution = self._suspensions.take_ended(execution_id, principal)
         return execution if execution is not None and execution.caller.principal == principal else None
 
+    def note_answer(self, execution: Execution, text: str) -> None:
+        """Have what the model got of an execution recorded, for the pages."""
+        if execution.is_recorded and text:
+            self.journal.note_answer(execution.execution_id, text)
+
     def detach(self, execution: Execution) -> None:
         """Let an execution that waits for a person go on without its host; `resume` comes back to it."""
         if self._tasks is not None:

@@ -206,6 +206,8 @@ class McpServer(Server[Any]):
             name, offered = spec.name if spec else DIRECT_TOOL, self._offered.last(session, product)
             for exchanges in product.exchanges:
                 answer = await exchanges.take(name, given, answer, context.caller, offered)
+            if answer.execution is not None:
+                product.executions.note_answer(answer.execution, answer.text)
         except CodemodeError as error:
             is_shown = isinstance(error, _NotStarted) and spec is not None and spec.shows_failure
             return Answer(str(error), {}, is_error=not is_shown).as_result(has_structured_content=False)

@@ -1,7 +1,8 @@
 """Reads recorded executions, calls, questions and savings, and answers questions, for the commands and the pages.
 
-Values are shown as `state.payloads` allows (those that only the audit still has: as it allowed when they ran), without
-the secrets of the configuration. Everything belongs to the local principal.
+Commands show values as `state.payloads` allows (those that only the audit still has: as it allowed when they ran); the
+pages, which only the person sees, show all that the journal has. Neither shows secrets of the configuration. Everything
+belongs to the local principal.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.ownership import ownership
 from codemode_server.storage.sqlite import FILE_NAME, unavailable
 from codemode_server.storage.tables import ALL_ROWS
-from codemode_server.support.redaction import payload
+from codemode_server.support.redaction import Payloads, payload
 
 if TYPE_CHECKING:
     from codemode_server.features.savings.savings_store import SavingsStore
@@ -55,10 +56,13 @@ _MAX_REASON_CHARACTERS = 500
 class Records:
     """Opens the database of a configuration. Every method raises a `CodemodeError` with a message for the person."""
 
-    def __init__(self, loaded: LoadedSettings, folder: Path | None = None) -> None:
-        """`folder` is used in place of the configured state folder and database."""
+    def __init__(self, loaded: LoadedSettings, folder: Path | None = None, *, shows_all: bool = False) -> None:
+        """`folder` is used in place of the configured state folder and database. `shows_all`: all values that the
+        journal has, whatever `state.payloads` is."""
         self.loaded = loaded
         self.config = LiveConfig(loaded.settings, loaded.redactor)
+        self.payloads: Payloads = "all" if shows_all else loaded.settings.state.payloads
+        """What is shown of values."""
         self.principal = local_principal(loaded.settings)
         self._folder = folder or state_folder(loaded.settings)
         place = folder or database_place(loaded.settings)
@@ -110,7 +114,9 @@ class Records:
             return None
         part = {"after": after, "limit": limit}
         calls = await self._journal.calls(self.principal, execution_id, **part, with_values=with_values)
-        code = record.recorded_code if record.code is None else code_as_configured(record.code, self.config)
+        code = record.recorded_code
+        if record.code is not None:
+            code = code_as_configured(record.code, self.payloads, self.config.redactor)
         return replace(record, code=code), calls, record.code or ""
 
     async def call(self, execution_id: ExecutionId, seq: int) -> CallRecord | None:
@@ -121,7 +127,7 @@ class Records:
         """Arguments and result of a call as JSON, as far as the configuration lets them be shown. Large ones block."""
         if it.unreadable:
             return None, None
-        shown = partial(payload, keep=self.config.payloads, redactor=self.config.redactor)
+        shown = partial(payload, keep=self.payloads, redactor=self.config.redactor)
         has_result = it.outcome is not None and it.outcome.error is None
         return shown(it.call.arguments), shown(it.outcome.result) if it.outcome and has_result else None
 
@@ -141,7 +147,7 @@ class Records:
 
     @property
     def hides_arguments(self) -> bool:
-        return self.config.payloads != "all"
+        return self.payloads != "all"
 
     async def cancel(self, execution_id: ExecutionId) -> None:
         if not await self._journal.ask_to_cancel(self.principal, execution_id):

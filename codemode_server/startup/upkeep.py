@@ -168,7 +168,8 @@ class Upkeep:
             its_calls = calls.c.execution_id.in_(names) & calls.c.arguments.is_not(None)
             self._change(database, calls, _without_values, its_calls)
             self._change(database, approvals, partial(_delete, approvals), approvals.c.execution_id.in_(names))
-            database.transact(partial(_set_to_none, executions, ("code", "description", "value_bytes"), which))
+            own = "code", "description", "answer", "value_bytes"
+            database.transact(partial(_set_to_none, executions, own, which))
             return len(names)
 
         self._in_batches(remove)

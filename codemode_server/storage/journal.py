@@ -304,6 +304,14 @@ class Journal:
         is_held = not has_result or not is_large(outcome.result)
         self._thread.post(end, on_error=partial(self.note_unwritten, execution_id), is_held=is_held)
 
+    def note_answer(self, execution_id: ExecutionId, text: str) -> None:
+        """Record what the model got, in place of what it got before; later, since nothing depends on it."""
+
+        def note(connection: Connection) -> None:
+            connection.execute(statements.NOTE_ANSWER, self._values.answer(execution_id, text))
+
+        self._thread.post(note, f"the answer of {execution_id} is not recorded")
+
     def note_unwritten(self, execution_id: ExecutionId, error: Exception) -> None:
         """Something of a running execution could not be written: what is recorded of it next raises this."""
         self._unwritten.setdefault(execution_id, error)
@@ -352,21 +360,14 @@ class Journal:
 
     async def ask_to_cancel(self, principal: Principal, execution_id: ExecutionId) -> bool:
         """Ask the product that runs an execution of this principal to cancel it; false if none runs (any more)."""
-        values = {
-            "of_principal": principal.principal_id,
-            "of_execution": execution_id,
-            "cancel_asked_at": self._clock(),
-        }
-        return bool(
-            await self._thread.run(lambda connection: connection.execute(statements.ASK_TO_CANCEL, values).rowcount)
-        )
+        of = {"of_principal": principal.principal_id, "of_execution": execution_id, "cancel_asked_at": self._clock()}
+        asked = await self._thread.run(lambda connection: connection.execute(statements.ASK_TO_CANCEL, of).rowcount)
+        return bool(asked)
 
     async def is_to_be_cancelled(self, execution_id: ExecutionId) -> bool:
         of = {"of_execution": execution_id}
-        return (
-            await self._thread.run(lambda connection: connection.execute(statements.IS_CANCELLED, of).scalar())
-            is not None
-        )
+        asked_at = await self._thread.run(lambda connection: connection.execute(statements.IS_CANCELLED, of).scalar())
+        return asked_at is not None
 
     def _owner(self) -> str | None:
         return None if self._ownership is None else self._ownership.name()

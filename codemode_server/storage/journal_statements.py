@@ -39,6 +39,15 @@ END_EXECUTION = (
         calls=select(func.count()).where(calls.c.execution_id == bindparam("of_execution")).scalar_subquery(),
     )
 )
+NOTE_ANSWER = (
+    update(executions)
+    # Not one whose values were removed meanwhile.
+    .where(
+        executions.c.execution_id == bindparam("of_execution"),
+        executions.c.value_bytes.is_not(None) | executions.c.ended_at.is_(None),
+    )
+    .values(value_bytes=executions.c.value_bytes + bindparam("added"))
+)
 ASK_TO_CANCEL = update(executions).where(*_OWN, executions.c.ended_at.is_(None))
 IS_CANCELLED = select(executions.c.cancel_asked_at).where(executions.c.execution_id == bindparam("of_execution"))
 SEED = select(executions.c.seed).where(*_OWN, executions.c.seed.is_not(None))

@@ -101,6 +101,11 @@ class JournalValues:
             "seed": self.encrypted(repeat and [repeat.seed.hex()], f"{name}/seed"),
         }
 
+    def answer(self, execution_id: ExecutionId, text: str) -> dict[str, Any]:
+        """The parameters of the statement that records what the model got."""
+        answer = self.encrypted(text, f"{execution_id}/answer")
+        return {"of_execution": execution_id, "answer": answer, "added": len(text)}
+
     def execution(self, row: AnyRow) -> ExecutionRecord:
         name = ExecutionId(row.execution_id)
         return ExecutionRecord(
@@ -119,6 +124,7 @@ class JournalValues:
             ExecutionId(row.applies) if row.applies else None,
             self._text(row.description, f"{name}/description"),
             row.recorded_code,
+            self._text(row.answer, f"{name}/answer"),
         )
 
     def calls(self, execution_id: ExecutionId, rows: Sequence[AnyRow]) -> list[CallRecord]:

@@ -23,7 +23,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-VERSION = 30
+VERSION = 31
 """Increase it with each change of the tables. SQLite stores it as `user_version`."""
 
 ALL_ROWS = 2**31 - 1
@@ -94,6 +94,7 @@ executions = Table(
     # Encrypted; these are removed after `state.journal_hours`.
     Column("code", LargeBinary),
     Column("description", LargeBinary),
+    Column("answer", LargeBinary),
     Column("seed", LargeBinary),
     Column("value_bytes", BigInteger),
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import re
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 import pytest
@@ -14,6 +16,7 @@ from starlette.responses import PlainTextResponse
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Deny
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
 from codemode_server.support import loopback_server
 from tests.behaviour.product import in_memory, office
 from tests.behaviour.test_privacy_tokens import ORIGINAL, SHEET
@@ -73,14 +76,47 @@ class TestOneExecution:
         assert "42" in call
         assert "Stale: Checkout fails" not in whole
 
-    async def test_shows_no_value_that_the_configuration_does_not_let_it_show(self, tmp_path: Path) -> None:
-        async with pages(tmp_path, payloads="shapes") as (site, state):
-            await state.execution("x1", PROGRAM, *TRIAGE)
-            whole, call = await site.text("executions/x1"), await site.text("executions/x1/calls/5")
-        assert "sha256" in whole
-        assert "asyncio.gather" not in whole
-        assert "Stale: Checkout fails" not in call
-        assert "str of 21" in call
+    @pytest.mark.parametrize("payloads", ["shapes", "none"])
+    async def test_shows_the_program_values_and_answer_whatever_is_recorded_of_them(
+        self, tmp_path: Path, payloads: str
+    ) -> None:
+        """The pages are the person's own: `state.payloads` is for records and traces, which others may read."""
+        program = (
+            "from servers.github import list_issues\n{'found': [it['title'] for it in list_issues(repo='acme/web')]}"
+        )
+        servers = office(tmp_path, "github")
+        given: dict[str, Any] = {"servers": servers, "permissions": {"default": "allow"}, "payloads": payloads}
+        async with pages(tmp_path, **given) as (site, state):
+            async with in_memory(tmp_path / "upstream.yaml") as host:
+                answer = await host.run(program)
+            name = answer.content["execution_id"]
+            whole, call = await site.text(f"executions/{name}"), await site.text(f"executions/{name}/calls/1")
+            recorded = await state.audit.rows(OWN)
+        assert "list_issues(repo=&#39;acme/web&#39;)" in whole
+        (title, *_) = answer.value["found"]
+        assert html.escape(title) in whole, "of the answer"
+        assert html.escape(title) in call, "of the result"
+        assert "acme/web" in call
+        assert "acme/web" not in str(recorded), "control"
+        assert title not in str(recorded), "control"
+
+    async def test_shows_a_secret_in_no_value_and_nothing_once_the_journal_has_removed_it(self, tmp_path: Path) -> None:
+        (tmp_path / ".env").write_text("TOKEN=hunter2hunter2\n")
+        servers = {"spare": {"command": "/nonexistent/server", "env": {"TOKEN": "${TOKEN}"}}}
+        async with pages(tmp_path, servers=servers, payloads="shapes") as (site, state):
+            call = Call("send", 1, 2, {"key": "hunter2hunter2"}, {"said": "hunter2hunter2", "to": "ann"})
+            await state.execution("x1", "print('hunter2hunter2')", call, description="about hunter2hunter2")
+            state.journal.note_answer(ExecutionId("x1"), "value:\nhunter2hunter2 is ann's")
+            await state.thread.flush()
+            paths = ("executions/x1", "executions/x1/calls/1")
+            whole, of_call = [await site.text(it) for it in paths]
+            assert "*** is ann&#39;s" in whole, "control"
+            assert "ann" in of_call, "control"
+            assert "hunter2" not in whole + of_call
+            await state.thread.run(lambda it: it.exec_driver_sql("UPDATE executions SET code = NULL, answer = NULL"))
+            await state.thread.run(lambda it: it.exec_driver_sql("UPDATE calls SET arguments = NULL, result = NULL"))
+            assert "is ann" not in await site.text(paths[0])
+            assert "the journal has deleted its arguments and result" in await site.text(paths[1])
 
     async def test_is_cancelled_in_the_product_that_runs_it(self, tmp_path: Path) -> None:
         servers = office(tmp_path, "github")

@@ -47,7 +47,7 @@ def run(parsed: argparse.Namespace) -> int:
 async def serving(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
     """Serve the pages until this is left; gives the address that admits one browser. Raises `OSError`: the port is
     taken; `JournalUnavailable`: the record can't be used."""
-    with closing(Records(loaded)) as records:
+    with closing(Records(loaded, shows_all=True)) as records:
         site = Site(records)
         RecordPages(site, records, create("token_reveals", loaded, records.thread))
         ServerPages(site, records)

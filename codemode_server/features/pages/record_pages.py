@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -38,11 +39,8 @@ UNFINISHED = frozenset({ExecutionStatus.QUEUED, ExecutionStatus.RUNNING, Executi
 _MAX_PARAMETER_CHARACTERS = 4_000
 _MAX_SEARCH_CHARACTERS = 200
 _MAX_CALLS = 500
-_NOTES = {
-    "all": "",
-    "shapes": "The configuration lets only shapes of values be shown; `state.payloads: all` shows the values.",
-    "none": "The configuration lets no values be shown; `state.payloads: all` shows them.",
-}
+_DIGEST = re.compile(r"sha256 [0-9a-f]{64}, \d+ characters")
+"""What `state.payloads: shapes` records of a program."""
 _PERIODS = (7, 30, 90)
 _DAY_SECONDS = 86_400.0
 _MAX_SERVERS, _MAX_EXECUTIONS = 100, 50
@@ -104,9 +102,14 @@ class RecordPages:
         if found is None:
             return self._site.message(404, "Not recorded", f"No execution {name} of yours is recorded (any more).")
         record, calls, code = found
-        record = replace(record, error=records.masked(record.error), description=records.masked(record.description))
+        record = replace(
+            record,
+            error=records.masked(record.error),
+            description=records.masked(record.description),
+            answer=records.config.redactor.text(record.answer or ""),
+        )
         waits, retries = await records.history.waits_and_retries(records.principal, name)
-        is_code_whole = not records.hides_arguments and bool(record.code)
+        is_code_whole = bool(code) or not _DIGEST.fullmatch(record.code or "")
         lines = _lines(record.code or "", calls[:_MAX_CALLS]) if is_code_whole else {}
         ended = record.ended_at if record.ended_at is not None else time.time()
         bars = waterfall(calls[:_MAX_CALLS], waits, retries, lines, began=record.started_at, ended=ended)
@@ -127,7 +130,7 @@ class RecordPages:
             bars=bars,
             marks=marks,
             more_after=calls[_MAX_CALLS - 1].call.seq if len(calls) > _MAX_CALLS else None,
-            known=await self._known_tokens(record.code, record.description, record.error),
+            known=await self._known_tokens(record.code, record.description, record.error, record.answer),
         )
 
     async def _call(self, request: Request) -> Response:
@@ -136,7 +139,7 @@ class RecordPages:
         if made is None:
             return self._site.message(404, "Not recorded", "The journal has no such call of yours (any more).")
         arguments, result = await anyio.to_thread.run_sync(records.values, made)
-        error = records.masked(made.outcome.error) if made.outcome and not records.hides_arguments else None
+        error = records.masked(made.outcome.error) if made.outcome else None
         return await self._site.page(
             "call",
             "executions",
@@ -145,7 +148,7 @@ class RecordPages:
             arguments=arguments,
             result=result,
             error=error,
-            note=" ".join(filter(None, [made.unreadable, _NOTES[records.config.payloads]])),
+            note=made.unreadable,
             known=await self._known_tokens(arguments, result, error),
         )
 

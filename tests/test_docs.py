@@ -158,9 +158,8 @@ class TestExamples:
 
     def test_the_entries_for_hosts_are_those_of_the_hosts_with_the_same_command(self) -> None:
         found = [json.loads(block) for block in blocks(DOCS["start"], "json")]
-        assert [list(host) for host in found] == [["mcpServers"], ["servers"], ["mcpServers"]]
+        assert [list(host) for host in found] == [["mcpServers"], ["mcpServers"]]
         pasted = found[0]["mcpServers"]["codemode"]
-        assert found[1]["servers"] == {"codemode": {"type": "stdio", **pasted}}
         (line,) = re.findall(r"^ *(claude mcp add.*?[^\\])\n", README + DOCS["start"], flags=re.MULTILINE | re.DOTALL)
         claude = shlex.split(line)
         assert claude[:6] == ["claude", "mcp", "add-json", "-s", "user", "codemode"]

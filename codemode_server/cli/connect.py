@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from codemode_server.cli.arguments import config_file
-from codemode_server.cli.terminal import is_confirmed, load_with_warnings, show
+from codemode_server.cli.terminal import is_confirmed, show
 from codemode_server.config import LoadedSettings, connecting, load
 from codemode_server.config.connecting import launch
 from codemode_server.config.file_edits import NotEditable
@@ -21,15 +22,15 @@ _RELOAD = {
     "vscode": "VS Code asks whether to start it: look at the MCP servers in its Extensions view",
     "cursor": "switch it on under Settings, Tools & MCP",
     "claude-desktop": "quit Claude Desktop and start it again",
+    "gemini": "start it anew if it runs; with folder trust on, it starts servers only in folders that you trust there, "
+    "and reads a project's own .gemini/settings.json only in these",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_place(parser)
     parser.add_argument(
-        "--take-out-imported",
-        action="store_true",
-        help="also take out the servers that your configuration has with the same content",
+        "--keep-servers", action="store_true", help="leave the servers that your configuration has too in the file"
     )
     parser.add_argument("--print", action="store_true", help="print the entry for the host's file, and end")
 
@@ -48,17 +49,14 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.print:
         show(connecting.snippet(host, started).rstrip())
         return 0
-    takes_out = parsed.take_out_imported
-    ours = load_with_warnings(parsed) if takes_out else _configuration(config)
+    ours, problem = _configuration(config)
     with _refusals_named(place):
-        plan = connecting.plan_connect(
-            place, within, started, is_command_given=config is not None, ours=ours, takes_out=takes_out
-        )
+        plan = _planned(parsed, place, within, started, ours)
         if plan.is_empty:
-            show(_page(plan))
+            show(_page(plan, problem))
             print(f"{host.name} starts codemode-server already; nothing has changed")
             return 0
-        if not _is_agreed(parsed, plan):
+        if not _is_agreed(parsed, plan, problem):
             return 0 if parsed.dry_run else 1
         backup = connecting.apply(plan)
     if backup is not None:
@@ -71,11 +69,39 @@ def run(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _configuration(config: Path | None) -> LoadedSettings | None:
-    """The configuration as far as it can be read without secrets; None if it can't be used."""
-    with suppress(CodemodeError):
-        return load(config, resolve=False)
-    return None
+def _configuration(config: Path | None) -> tuple[LoadedSettings | None, str]:
+    """The configuration; or None, and why it can't be used."""
+    try:
+        return load(config), ""
+    except CodemodeError as error:
+        return None, str(error)
+
+
+def _planned(
+    parsed: argparse.Namespace,
+    place: HostPlace,
+    within: Path,
+    started: connecting.ProductCommand,
+    ours: LoadedSettings | None,
+) -> connecting.HostFileChange:
+    """The change; asks the person whether the servers that both have leave the host's file."""
+
+    def planned(*, takes_out: bool) -> connecting.HostFileChange:
+        is_given = config_file(parsed) is not None
+        return connecting.plan_connect(
+            place, within, started, is_command_given=is_given, ours=ours, takes_out=takes_out
+        )
+
+    plan = planned(takes_out=not parsed.keep_servers)
+    if not plan.removed or parsed.yes or parsed.dry_run or not sys.stdin.isatty():
+        return plan
+    names = ", ".join(it.name for it in plan.removed)
+    has = f"{len(plan.removed)} servers are" if len(plan.removed) > 1 else "1 server is"
+    show(f"{has} in your configuration now: {names}")
+    takes_out = is_confirmed(
+        f"Remove {'them' if len(plan.removed) > 1 else 'it'} from {place.host.name}? [Y/n] ", default=True
+    )
+    return plan if takes_out else planned(takes_out=False)
 
 
 def _located(parsed: argparse.Namespace) -> tuple[HostPlace, Path]:
@@ -84,8 +110,8 @@ def _located(parsed: argparse.Namespace) -> tuple[HostPlace, Path]:
     return HOSTS[parsed.host].place(system, project), project or system.home
 
 
-def _is_agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange) -> bool:
-    show(_page(plan))
+def _is_agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange, problem: str = "") -> bool:
+    show(_page(plan, problem))
     if parsed.dry_run:
         print("nothing has been written")
         return False
@@ -95,12 +121,14 @@ def _is_agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange) -> b
     return False
 
 
-def _page(plan: connecting.HostFileChange) -> str:
+def _page(plan: connecting.HostFileChange, problem: str) -> str:
     is_new = "" if plan.file.content is not None else "  (a new file)"
     lines = [f"{plan.place.host.name}: {escaped(str(plan.place.path))}{is_new}"]
     if plan.file.is_link:
         lines.append(f"  a link leads to {escaped(str(plan.file.path))}, which is the file that changes")
     lines += [f"  {note}" for note in plan.notes]
+    if problem:
+        lines.append(f"  no server is removed, since your configuration can't be used: {problem}")
     return "\n".join([*lines, *plan.difference()])
 
 

@@ -84,11 +84,10 @@ def run(parsed: argparse.Namespace) -> int:
     edited_config.print_added(made, storage, file)
     enabled = [it.name for it in made.additions if it.is_enabled and not set(it.found.variables()) & made.to_set.keys()]
     code = edited_config.tested(file, enabled, parsed.wait) if parsed.is_tested and enabled else 0
-    added = (addition.found for addition in made.additions)
-    if hosts := list(dict.fromkeys(server.host for server in added if server.scope == "user" and server.host)):
+    if hosts := dict.fromkeys(it.host for it in files if it.host and it.scope == "user" and it.servers):
         show("\nto have your hosts start codemode-server in place of these servers:")
         for host in hosts:
-            print(f"  codemode-server connect {host} --take-out-imported")
+            print(f"  codemode-server connect {host}")
     return code
 
 

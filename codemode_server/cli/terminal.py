@@ -50,14 +50,15 @@ def announce(line: str) -> None:
     print(f"codemode-server: {escaped_lines(line)}", file=sys.stderr)
 
 
-def is_confirmed(question: str) -> bool:
-    """Ask the person. Raises `CodemodeError` if nobody can be asked."""
+def is_confirmed(question: str, *, default: bool = False) -> bool:
+    """Ask the person; `default` is the answer that only Enter gives. Raises `CodemodeError` if nobody can be asked."""
     if not sys.stdin.isatty():
         raise CodemodeError(
             "stdin is not a terminal, so you can't be asked; review what is shown above and rerun with --yes"
         )
     print(question, end="", flush=True)
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+    answer = sys.stdin.readline()
+    return default if answer.strip() == "" and answer else answer.strip().casefold() in ("y", "yes")
 
 
 def local_time(seconds: float) -> str:

@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,12 @@ from codemode_server.config import file_edits, host_file, places
 from codemode_server.config.file_edits import KeyPath, NotEditable, find
 from codemode_server.config.host_entries import command_words, names_this_server
 from codemode_server.config.host_file import ConnectRecord, HostFile
-from codemode_server.config.host_reading import read_data
 from codemode_server.config.hosts import HostPlace, KnownHost
-from codemode_server.config.import_plan import settings_of
+from codemode_server.config.imported import ComparedServer, compared, secrets_of
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.places import with_home
-from codemode_server.config.settings import ServerSettings, ToolFilter
 from codemode_server.support.extras import Installer, installer
+from codemode_server.support.redaction import Redactor
 from codemode_server.support.text import escaped, one_line
 
 NAME = "codemode"
@@ -45,13 +45,19 @@ class HostFileChange:
     record: ConnectRecord | None
     """The record to store; None to delete it."""
     notes: Sequence[str] = ()
+    removed: Sequence[ComparedServer] = ()
+    """The servers that it takes out, since our configuration has them."""
 
     @property
     def is_empty(self) -> bool:
         return self.content == self.file.content
 
     def difference(self) -> list[str]:
-        old, new = ((it or b"").decode().splitlines() for it in (self.file.content, self.content))
+        """The change as lines of a unified diff, without the secrets of servers."""
+        host, texts = self.place.host, [(it or b"").decode() for it in (self.file.content, self.content)]
+        secrets = (secrets_of(host, self.file.path, file_edits.read(text, host.syntax)) for text in texts)
+        mask = Redactor(frozenset(chain.from_iterable(secrets))).text
+        old, new = (text.splitlines() for text in texts)
         start = _common(old, new)  # difflib takes time that grows with the square of the lines
         end = _common(old[start:][::-1], new[start:][::-1])
         first = max(0, start - _CONTEXT_LINES)
@@ -59,7 +65,7 @@ class HostFileChange:
         if len(old) + len(new) > _MAX_DIFF_LINES:
             return [f"(the change is too long to be shown: {len(old):,} lines become {len(new):,})"]
         lines = list(difflib.unified_diff(old, new, n=_CONTEXT_LINES, lineterm=""))[3:]
-        return [f"@@ line {first + 1} @@", *(one_line(line, _MAX_CHARACTERS) for line in lines)] if lines else []
+        return [f"@@ line {first + 1} @@", *(one_line(mask(line), _MAX_CHARACTERS) for line in lines)] if lines else []
 
 
 def snippet(host: KnownHost, launch: ProductCommand) -> str:
@@ -74,7 +80,7 @@ def plan_connect(
     *,
     is_command_given: bool = False,
     ours: LoadedSettings | None = None,
-    takes_out: bool = False,
+    takes_out: bool = True,
 ) -> HostFileChange:
     """The change that puts our entry into the file and, if it `takes_out`, takes out the servers that `ours` has too.
     `is_command_given`: an entry of ours that is there gets this command although its own would work. Raises
@@ -86,18 +92,11 @@ def plan_connect(
     path = servers_path(host, data)
     servers = file_edits.find(data, path)
     name, entry, notes = _entry(host, launch, servers, is_command_given=is_command_given)
-    same = imported(host, found.path, data, ours) if ours is not None else {}
-    removed: dict[str, Any] = {}
-    if takes_out:
-        for it, counterpart in same.items():
-            removed[it] = file_edits.find(data, (*path, it))
-            text = file_edits.without_member(text, host.syntax, (*path, it))
-            notes.append(f"takes out '{escaped(it)}', which is '{counterpart}' in your configuration")
-        if others := [it for it, _ in named(servers) if it not in same and it != name]:
-            notes.append(f"stays: {_quoted(others)}, which your configuration does not have with the same content")
-    elif same:
-        option = f"{host.id}{' --project' if place.scope == 'project' else ''} --take-out-imported"
-        notes.append(f"your configuration has {_quoted(same)} too; to have only ours: codemode-server connect {option}")
+    there_too = list(compared(host, found.path, data, path, ours))
+    removed = [it for it in there_too if it.ours] if takes_out else []
+    for it in removed:
+        text = file_edits.without_member(text, host.syntax, it.path)
+    notes += _comparison_notes(there_too, is_kept=not takes_out)
     there = file_edits.find(data, (*path, name))
     if there is None or {**there, "name": ""} != {**entry, "name": ""}:
         text = _with_entry(text, host, path, name, entry)
@@ -107,11 +106,23 @@ def plan_connect(
     record = before.model_copy(
         update={
             "after": places.digest(content),
-            "removed": {**before.removed, **removed},
+            "removed": [*before.removed, *((it.path, file_edits.find(data, it.path)) for it in removed)],
             "is_mixed": before.is_mixed or before.after != found.digest,
         }
     )
-    return HostFileChange(place, found, content, record, notes)
+    return HostFileChange(place, found, content, record, notes, removed)
+
+
+def _comparison_notes(servers: Sequence[ComparedServer], *, is_kept: bool) -> list[str]:
+    """Lines on the servers that leave the file, and on those that stay, by the reason."""
+    groups: dict[str, list[str]] = {}
+    for it in servers:
+        renamed = f" (there '{it.ours}')" if it.ours not in ("", it.name) else ""
+        has = "which your configuration has too" if it.ours else it.why_not
+        groups.setdefault(f"{'removes' if it.ours and not is_kept else 'leaves'} {{}}, {has}", []).append(
+            f"'{escaped(it.name)}'{renamed}"
+        )
+    return [line.format(", ".join(names)) for line, names in groups.items()]
 
 
 def plan_disconnect(place: HostPlace, within: Path) -> HostFileChange:
@@ -135,10 +146,9 @@ def plan_disconnect(place: HostPlace, within: Path) -> HostFileChange:
     notes = ["the file has changed since `connect`, so only what `connect` did is taken back"] if record else []
     for name in names:
         text = file_edits.without_member(text, host.syntax, (*path, name))
-    removed = record.removed if record is not None else {}
-    for name, entry in removed.items():
-        if file_edits.find(data, (*path, name)) is None:
-            text = _with_entry(text, host, path, name, entry)
+    for (*at, name), entry in record.removed if record is not None else ():
+        if file_edits.find(data, (*at, name)) is None:
+            text = _with_entry(text, host, tuple(at), name, entry)
             notes.append(f"puts back '{escaped(name)}'")
         else:
             notes.append(f"'{escaped(name)}' is there again; it stays as it is")
@@ -203,10 +213,6 @@ def _with_entry(text: str, host: KnownHost, path: KeyPath, name: str, entry: Map
     if file_edits.find(file_edits.read(text, host.syntax), (*path, name)) is not None:
         text = file_edits.without_member(text, host.syntax, (*path, name))
     return file_edits.with_item(text, host.syntax, path, {**entry, "name": name})
-
-
-def _quoted(names: Sequence[str] | Mapping[str, Any]) -> str:
-    return ", ".join(f"'{escaped(it)}'" for it in names)
 
 
 def _common(old: list[str], new: list[str]) -> int:
@@ -275,35 +281,6 @@ def named(servers: Any) -> Iterator[tuple[str, Any]]:
         for item in servers:
             if isinstance(item, dict) and isinstance(item.get("name"), str):
                 yield item["name"], item
-
-
-def imported(host: KnownHost, path: Path, data: dict[str, Any], loaded: LoadedSettings) -> dict[str, str]:
-    """The servers that our configuration has with the same content, each with its name there. Only these may be taken
-    out of the host's file: a server that differs in one argument or one token is another one, and what could not be
-    called before must not be callable after."""
-    same: dict[str, str] = {}
-    for server in read_data(data, host.id, path, os.environ):
-        if not Path(str(server.entry.get("cwd", loaded.base_dir))).is_absolute():  # the two files are in other folders
-            continue
-        theirs, _ = settings_of(server.name, server.entry, os.environ, loaded.base_dir)
-        if theirs is None or server.is_unclear:
-            continue
-        for name, ours in loaded.settings.servers.items():
-            if _content(ours) == _content(theirs) and _is_as_strict(ours.tools, theirs.tools):
-                if ours.enabled or not theirs.enabled:
-                    same[server.name_there] = name
-                break
-    return same
-
-
-def _content(server: ServerSettings) -> tuple[Any, ...]:
-    return server.command, tuple(server.args), server.url, dict(server.env), dict(server.headers), str(server.cwd)
-
-
-def _is_as_strict(ours: ToolFilter, theirs: ToolFilter) -> bool:
-    """True if `ours` allows no tool that `theirs` forbids."""
-    includes = theirs.include in (ours.include, ("*",)) or set(ours.include) <= set(theirs.include)
-    return includes and set(theirs.exclude) <= set(ours.exclude)
 
 
 def launch(config: Path | None) -> ProductCommand:

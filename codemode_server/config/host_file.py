@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from codemode_server.config.file_edits import NotEditable, Syntax
+from codemode_server.config.file_edits import KeyPath, NotEditable, Syntax
 from codemode_server.config.file_writing import write_copy, written_beside
 from codemode_server.config.host_reading import MAX_HOST_FILE_BYTES
 from codemode_server.config.places import digest
@@ -58,8 +58,8 @@ class ConnectRecord(FileRecord):
     """SHA-256 after our last change."""
     backup: Path | None = None
     """The file's first content; None if there was no file."""
-    removed: dict[str, Any] = Field(default={})
-    """The entries that `connect` took out, by name."""
+    removed: list[tuple[KeyPath, Any]] = Field(default=[])
+    """The entries that `connect` took out, with their paths."""
     is_mixed: bool = False
     """True if somebody else changed the file between two changes of ours, so that `backup` lacks that."""
 

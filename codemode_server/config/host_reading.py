@@ -52,6 +52,8 @@ class FoundServer:
     is_unclear: bool = False
     """True if it has a restriction that is not understood, and so must stay disabled."""
     name_there: str = ""
+    folder: str = ""
+    """The folder that Claude Code's own file has the server for; empty for all others."""
 
     @property
     def is_enabled(self) -> bool:
@@ -70,6 +72,8 @@ class SourceServers:
     path: Path
     environ: Mapping[str, str]
     project: Path | None = None
+    folder: str = ""
+    """See `FoundServer.folder`."""
     servers: list[FoundServer] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     """Omitted settings with the reason, a line each."""
@@ -98,14 +102,16 @@ class SourceServers:
             raise SettingsError(
                 f"holds no servers; they are looked for under servers, mcpServers, {', '.join(SECTIONS)}"
             )
-        if not isinstance(projects, dict):
-            return
-        for folder, project in projects.items():
+        self.take_projects(projects)
+
+    def take_projects(self, projects: Any) -> None:
+        for folder, project in projects.items() if isinstance(projects, dict) else ():
             if isinstance(project, dict) and project.get("mcpServers"):  # servers of Claude Code for one folder
                 part = replace(
                     self,
                     source=f"{self.source}, project {printable(folder)}",
                     project=Path(folder),
+                    folder=folder,
                     servers=[],
                     skipped=[],
                 )
@@ -156,6 +162,7 @@ class SourceServers:
             project=project,
             is_unclear=result.is_unclear,
             name_there=name_there,
+            folder=self.folder,
         )
 
     def _plain(self, value: Any, server: str, *, is_text: bool) -> Any:
@@ -226,6 +233,8 @@ def read_text(content: bytes, source: str, environ: Mapping[str, str], path: Pat
 def read_data(data: dict[str, Any], host: str, path: Path, environ: Mapping[str, str]) -> list[FoundServer]:
     found = SourceServers(host, host, "user", path, environ)
     found.take(data)
+    if host == "claude-code":
+        found.take_projects(data.get("projects"))
     return found.servers
 
 

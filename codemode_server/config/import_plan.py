@@ -52,20 +52,20 @@ class ImportPlan:
 def unite(found: Iterable[FoundServer]) -> tuple[list[FoundServer], list[str]]:
     """One of several equal servers of one name, with the restrictions of all; others of one name get a suffix."""
     united: dict[str, FoundServer] = {}
-    skipped: list[str] = []
+    equal: dict[str, list[str]] = {}
     names = _Names()
     by_name: dict[str, list[FoundServer]] = {}
     for server in found:
         alike = by_name.setdefault(server.name.casefold(), [])
         same = next((it for it in alike if _connection(it.entry) == _connection(server.entry)), None)
         if same is not None:
-            skipped.append(f"{server.name} of {server.source}: the same as {same.name} of {same.source}")
+            equal.setdefault(server.source, []).append(server.name)
             _restrict(same, server)
             continue
         name = names.take(server)
         united[name] = replace(server, name=name)
         alike.append(united[name])
-    return list(united.values()), skipped
+    return list(united.values()), [f"{', '.join(it)} of {source}: the same as above" for source, it in equal.items()]
 
 
 def plan(
@@ -77,6 +77,7 @@ def plan(
 ) -> ImportPlan:
     made = ImportPlan()
     names = _Names(existing)
+    there: dict[str, list[str]] = {}
     for server in found:
         added_before = dict(storage.added)
         try:
@@ -86,7 +87,8 @@ def plan(
             continue
         alike = [it for it in existing if it == server.name or it.startswith(f"{server.name}-")]
         if same := next((it for it in alike if _connection(existing[it]) == _connection(entry)), ""):
-            made.skipped.append(f"{server.name} of {server.source}: is there already as {same}")
+            shown = server.name if same == server.name else f"{server.name} (as {same})"
+            there.setdefault(server.source, []).append(shown)
             storage.added = added_before
             continue
         unset = [it for it in server.variables() if it not in variables]
@@ -99,6 +101,7 @@ def plan(
         made.additions.append(Addition(name, entry, server))
         for variable in unset:
             made.to_set[variable] = ", ".join(filter(None, [made.to_set.get(variable), name]))
+    made.skipped += (f"{', '.join(it)} of {source}: in your configuration already" for source, it in there.items())
     made.secrets = storage.added
     return made
 
@@ -189,12 +192,8 @@ class SecretNames:
 
 def without_literal_secrets(server: str, entry: Mapping[str, Plain], storage: SecretNames) -> dict[str, Plain]:
     """The entry with references in place of secrets. Raises `CodemodeError` if it has too many."""
-    env, headers = _texts(entry, "env"), _texts(entry, "headers")
-    given = entry.get("args")
-    args = [str(arg) for arg in given] if isinstance(given, list | tuple) else []
-    fields: dict[str, Any] = {"env": env, "headers": headers, "args": args, "url": entry.get("url")}
-    found = Secrets()
-    found.add_server(ServerSettings.model_construct(**fields))
+    env, headers, args = _texts(entry, "env"), _texts(entry, "headers"), _args(entry)
+    found = literal_secrets(entry)
     secrets = {it for it in found.values | found.short if not _REFERENCE.search(it)}
     if len(secrets) > _MAX_SECRETS:
         raise CodemodeError(f"has more than {_MAX_SECRETS} secrets, which no server needs")
@@ -250,6 +249,19 @@ def without_literal_secrets(server: str, entry: Mapping[str, Plain], storage: Se
             for name, it in oauth.items()
         }
     return changed
+
+
+def literal_secrets(entry: Mapping[str, Plain]) -> Secrets:
+    """The secrets that the entry of a server has, and references to some, which have `${` in them."""
+    headers: dict[str, Any] = {"headers": _texts(entry, "headers"), "url": entry.get("url")}
+    found = Secrets()
+    found.add_server(ServerSettings.model_construct(env=_texts(entry, "env"), args=tuple(_args(entry)), **headers))
+    return found
+
+
+def _args(entry: Mapping[str, Plain]) -> list[str]:
+    given = entry.get("args")
+    return [str(arg) for arg in given] if isinstance(given, list | tuple) else []
 
 
 def _texts(entry: Mapping[str, Plain], key: str) -> dict[str, str]:

@@ -129,10 +129,11 @@ def test_servers_with_the_same_content_are_taken_out_and_others_stay(home: Home)
     home.configuration(gh=GITHUB)
     old = json.dumps({"mcpServers": {"github": GITHUB, "work": other, "git": {"command": "uvx"}}}, indent=2)
     file = home.file("claude-code", old)
-    shown = home.run("connect", "claude-code", "--yes", "--take-out-imported")
+    shown = home.run("connect", "claude-code", "--yes")
     assert list(parsed(file)["mcpServers"]) == ["work", "git", "codemode"]
-    assert "takes out 'github', which is 'gh' in your configuration" in shown
-    assert "stays: 'work', 'git'" in shown
+    assert "removes 'github' (there 'gh'), which your configuration has too" in shown
+    assert "leaves 'work', 'git', which your configuration does not have" in shown
+    assert "another-account-1" not in shown
     home.run("disconnect", "claude-code", "--yes")
     assert file.read_text() == old
 
@@ -145,7 +146,6 @@ WRITTEN = Path(__file__).parents[1] / "config" / "written_by_hosts"
 def test_a_file_that_its_host_wrote_gets_its_bytes_back(home: Home, name: str) -> None:
     host, *rest = name.split(".")[:-1]
     written = (WRITTEN / name).read_bytes()
-    home.configuration(gh={**GITHUB, "args": ["-y", "@modelcontextprotocol/server-github"]})
     place = HOSTS[host].project_places(home.path)[-1].path if rest else home.file(host)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_bytes(written)
@@ -153,7 +153,7 @@ def test_a_file_that_its_host_wrote_gets_its_bytes_back(home: Home, name: str) -
     before = home.files()
     home.run("connect", host, "--yes", *scope)
     assert parsed(place) != parsed(WRITTEN / name)
-    assert "github" not in home.run("connect", host, "--dry-run", *scope)
+    assert "already; nothing has changed" in home.run("connect", host, "--dry-run", *scope)
     home.run("disconnect", host, "--yes", *scope)
     assert (place.read_bytes(), home.files()) == (written, before)
 
@@ -167,10 +167,10 @@ def test_what_was_imported_from_a_file_that_its_host_wrote_is_taken_out(
     file = home.file(host, (WRITTEN / name).read_bytes())
     home.run("init")
     home.run("import", "--from", host, "--all", "--no-test")
-    shown = home.run("connect", host, "--yes", "--take-out-imported")
+    shown = home.run("connect", host, "--yes")
     servers = file_edits.find(parsed(file), HOSTS[host].servers)
     assert list(servers) == ["codemode"]
-    assert "takes out 'github'" in shown
+    assert "removes 'github'" in shown
     # The host writes its file anew: what was taken out is put back all the same.
     file.write_bytes(file.read_bytes() + b"\n")
     home.run("disconnect", host, "--yes")
@@ -180,9 +180,9 @@ def test_what_was_imported_from_a_file_that_its_host_wrote_is_taken_out(
 def test_a_change_by_others_between_two_of_ours_is_not_lost_by_the_backup(home: Home) -> None:
     home.configuration(gh=GITHUB)
     file = home.file("cursor", json.dumps({"mcpServers": {"github": GITHUB}}))
-    home.run("connect", "cursor", "--yes")
+    home.run("connect", "cursor", "--yes", "--keep-servers")
     file.write_text(json.dumps({**parsed(file), "theirs": 1}))
-    home.run("connect", "cursor", "--yes", "--take-out-imported")
+    home.run("connect", "cursor", "--yes")
     assert list(parsed(file)["mcpServers"]) == ["codemode"]
     home.run("disconnect", "cursor", "--yes")
     assert parsed(file) == {"mcpServers": {"github": GITHUB}, "theirs": 1}
@@ -202,17 +202,83 @@ def test_a_server_that_would_be_lost_is_not_taken_out(home: Home, theirs: dict[s
     """And what could not be called before can't be called after."""
     home.configuration(gh=ours)
     file = home.file("kiro", json.dumps({"mcpServers": {"github": theirs}}))
-    home.run("connect", "kiro", "--yes", "--take-out-imported")
+    home.run("connect", "kiro", "--yes")
     assert "github" in parsed(file)["mcpServers"]
     home.configuration(gh={**GITHUB, "tools": {"exclude": theirs.get("disabledTools", [])}})
-    home.run("connect", "kiro", "--yes", "--take-out-imported")
+    home.run("connect", "kiro", "--yes")
     assert list(parsed(file)["mcpServers"]) == ["codemode"], "control"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"command": "npx", "args": ["server-github"]}, {"command": "/usr/bin/npx", "args": ["-y", "server-github"]}),
+        ({"command": "uvx", "args": ["it"]}, {"command": "uvx", "args": ["--with", "mcp<2", "it"], "cwd": "/srv"}),
+        ({"command": "it", "args": ["./data/a.db"]}, {"command": "it", "args": ["/srv/data/a.db"], "cwd": "/srv"}),
+        ({"command": "it", "args": ["./data/a.db"]}, {"command": "it", "args": ["./data/a.db"], "cwd": "/srv"}),
+        (GITHUB, {**GITHUB, "env": {"GITHUB_TOKEN": "a-newer-one-12345", "SSL_CERT_FILE": "/ca.pem"}}),
+        ({"url": "https://a.example/mcp/"}, {"url": "https://a.example/mcp", "timeout": 5}),
+    ],
+    ids=["options", "versions of libraries", "a path made absolute", "a folder", "a newer token", "an address"],
+)
+def test_a_server_that_was_changed_since_it_was_imported_is_taken_out(
+    home: Home, theirs: dict[str, Any], ours: dict[str, Any]
+) -> None:
+    home.configuration(it=ours)
+    file = home.file("kiro", json.dumps({"mcpServers": {"it": theirs}}))
+    home.run("connect", "kiro", "--yes")
+    assert list(parsed(file)["mcpServers"]) == ["codemode"]
+
+
+def test_a_server_for_one_folder_is_taken_out_of_the_file_of_claude_code(home: Home) -> None:
+    projects = {"/srv": {"mcpServers": {"it": {"command": "it"}}, "history": []}, "/old": {"mcpServers": {}}}
+    home.configuration(it={"command": "it", "cwd": "/srv"})
+    old = json.dumps({"projects": projects}, indent=2)
+    file = home.file("claude-code", old)
+    assert "removes 'it of /srv' (there 'it')" in home.run("connect", "claude-code", "--yes")
+    assert parsed(file)["projects"] == {**projects, "/srv": {"mcpServers": {}, "history": []}}
+    file.write_bytes(file.read_bytes() + b"\n")
+    home.run("disconnect", "claude-code", "--yes")
+    assert parsed(file)["projects"] == projects
+
+
+@pytest.mark.parametrize(("answers", "left"), [("\ny\n", ["codemode"]), ("n\ny\n", ["github", "codemode"])])
+def test_the_person_is_asked_whether_the_servers_leave_the_host(
+    home: Home, monkeypatch: pytest.MonkeyPatch, answers: str, left: list[str]
+) -> None:
+    home.configuration(github=GITHUB)
+    file = home.file("cursor", json.dumps({"mcpServers": {"github": GITHUB}}))
+    terminal = StringIO(answers)
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    shown = home.run("connect", "cursor")
+    assert "1 server is in your configuration now: github\nRemove it from Cursor? [Y/n] " in shown
+    assert list(parsed(file)["mcpServers"]) == left
+
+
+def test_the_change_is_shown_without_tokens_and_with_everything_else(home: Home) -> None:
+    schema = "https://example.com/settings.schema.json"
+    home.configuration(github=GITHUB)
+    home.file("gemini", json.dumps({"$schema": schema, "mcpServers": {"github": GITHUB}}, indent=2))
+    shown = home.run("connect", "gemini", "--yes")
+    assert SECRET not in shown
+    assert '"GITHUB_TOKEN": "***"' in shown
+    assert f'"$schema": "{schema}"' in shown
+    home.file("gemini").write_bytes(home.file("gemini").read_bytes() + b"\n")
+    assert SECRET not in home.run("disconnect", "gemini", "--yes")
+
+
+def test_without_a_usable_configuration_no_server_is_removed(home: Home) -> None:
+    home.configuration(github=GITHUB).write_text("limits: {calls: many}\n")
+    file = home.file("cursor", json.dumps({"mcpServers": {"github": GITHUB}}))
+    assert "no server is removed, since your configuration can't be used" in home.run("connect", "cursor", "--yes")
+    assert list(parsed(file)["mcpServers"]) == ["github", "codemode"]
 
 
 def test_edits_made_since_are_kept_and_what_was_taken_out_is_put_back(home: Home) -> None:
     home.configuration(gh=GITHUB)
     file = home.file("claude-code", json.dumps({"mcpServers": {"github": GITHUB}, "numStartups": 1}, indent=2))
-    home.run("connect", "claude-code", "--yes", "--take-out-imported")
+    home.run("connect", "claude-code", "--yes")
     data = parsed(file)
     file.write_text(json.dumps({**data, "numStartups": 2, "new": True}, indent=2))
     shown = home.run("disconnect", "claude-code", "--yes")

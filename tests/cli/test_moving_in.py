@@ -127,7 +127,7 @@ class TestImport:
         machine.run("import", "--all", "--no-test")
 
         assert (machine.file.read_bytes(), machine.dotenv) == before
-        assert "is there already as github" in machine.output
+        assert "github of Cursor, ~/.cursor/mcp.json: in your configuration already" in machine.output
 
     def test_secrets_can_be_stored_apart_from_all_files(self, machine: Machine) -> None:
         machine.write(".cursor/mcp.json", cursor(github={"command": "npx", "env": {"GITHUB_TOKEN": TOKEN}}))
@@ -215,6 +215,8 @@ class TestImport:
         machine.run("import", "--all", "--no-test")
 
         assert machine.servers()["a"].tools.exclude == ("delete",)
+        assert "a of Kiro, ~/.kiro/settings/mcp.json: the same as above" in machine.output
+        assert machine.output.endswith("connect cursor\n  codemode-server connect kiro\n")
 
     @pytest.mark.parametrize(
         "text",

@@ -131,12 +131,15 @@ def only(loaded: LoadedSettings, names: Sequence[str]) -> LoadedSettings:
 
 
 async def _trial(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool]:
+    from codemode_server.calls.policy.effect_proposals import proposal_lines
     from codemode_server.cli.product import inspected
     from codemode_server.cli.status import is_well, servers_table
 
     async with inspected(loaded, wait_seconds) as app:
         servers = app.catalog().servers
-        return servers_table(servers, app.config.redactor.text), all(map(is_well, servers))
+        proposals = proposal_lines(loaded.settings.permissions, app.catalog())
+        page = "\n".join([servers_table(servers, app.config.redactor.text), *proposals])
+        return page, all(map(is_well, servers))
 
 
 def _keyring(file: EditedFile) -> EncryptedFileStore:

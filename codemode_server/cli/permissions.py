@@ -1,5 +1,6 @@
-"""The `permissions` command: explains the decision on a call, and tests a table of expected decisions. Tools are known
-as of the last run. `explain` also regards changed tools and what sessions have read; `test` regards the rules alone."""
+"""The `permissions` command: explains the decision on a call, writes a rule that allows calls, and tests a table of
+expected decisions. Tools are known as of the last run. `explain` also regards changed tools and what sessions have
+read; `test` regards the rules alone."""
 
 from __future__ import annotations
 
@@ -10,13 +11,19 @@ from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from codemode_server.cli.terminal import announce, configuration, show
+from codemode_server.calls.policy.explanation import explain
+from codemode_server.calls.policy.rules import PermissionRules, Rule, Subject
+from codemode_server.cli import edited_config
+from codemode_server.cli.terminal import announce, configuration, person_confirms, show
+from codemode_server.config.loading import load_place
+from codemode_server.config.settings import PermissionRule
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.records.known_tools import KnownTools, arguments_of
 from codemode_server.support.setting_types import RuleEffect, Section
-from codemode_server.support.text import counted, one_line
+from codemode_server.support.text import counted, first_lines, one_line
 
 _MAX_CHARACTERS = 200
+_MAX_LISTED = 30
 
 
 class ExpectedDecision(Section):
@@ -35,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--session", metavar="ID", help="after what this session has read; `codemode-server sources`")
     one.add_argument("--effect", choices=["read", "write", "destructive"], help="for a tool that is not known")
     one.add_argument("--json", action="store_true", help="print JSON")
+    allowing = actions.add_parser("allow", help="add a rule that allows calls; asks you")
+    allowing.add_argument("pattern", metavar="SERVER/TOOL", help="as `github/get_*`, in quotes")
     table = actions.add_parser("test", help="compare the decisions on a table of calls; exit code 1 if one differs")
     table.add_argument("file", type=Path, metavar="FILE", help="YAML: a list of {call, args, expect}")
 
@@ -44,7 +53,40 @@ def run(parsed: argparse.Namespace) -> int:
     if loaded.settings.state.database_password is not None:  # perhaps a reference
         loaded = configuration(parsed)
     with KnownTools.of(loaded) as known:
+        if parsed.action == "allow":
+            return _allow(known, parsed)
         return _test(known, parsed.file) if parsed.action == "test" else _explain(known, parsed)
+
+
+def _allow(known: KnownTools, parsed: argparse.Namespace) -> int:
+    try:
+        rule = PermissionRule(allow=parsed.pattern)
+    except ValidationError as error:
+        raise CodemodeError(f"{parsed.pattern!r} {error.errors()[0]['msg'].removeprefix('Value error, ')}") from error
+    place = edited_config.located(parsed)
+    subjects = [
+        (f"{server.raw_name}/{tool.raw_name}", Subject.of_tool(server, tool))
+        for server in known.catalog.servers
+        for tool in server.tools
+    ]
+    meant = [(name, it) for name, it in subjects if not Rule(0, rule).why_never(it)]
+    page = first_lines([f"  {name} ({it.effect})" for name, it in meant], _MAX_LISTED, "  … and {:,} more")
+    head = f"{rule.text} means {counted(len(meant), 'tool')} of the last run, and those that are listed later"
+    if not person_confirms("\n".join([head, *page]), f"Add this rule to {place.path}?"):
+        show("nothing was changed")
+        return 1
+    with edited_config.locked(place) as file:
+        permissions = load_place(place, require_trust=False, resolve=False).settings.permissions
+        index = PermissionRules(permissions).place_to_allow(rule.pattern)
+        file.text.insert_rule(index, {"allow": rule.pattern})
+        file.save()
+    rules = PermissionRules(load_place(place, require_trust=False, resolve=False).settings.permissions)
+    show(f"added to {place.path} as rule {index + 1}: {rule.text}; a running codemode-server notices in seconds")
+    for name, it in meant:
+        if (decided := explain(rules, it, None).decision) is None or decided.kind != "allow":
+            why = f"{decided.kind}: {decided.reason}" if decided else "depends on the arguments"
+            show(one_line(f"not for {name}, {why}", 2 * _MAX_CHARACTERS))
+    return 0
 
 
 def _explain(known: KnownTools, parsed: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import anyio
 import anyio.to_thread
 
+from codemode_server.calls.policy.effect_proposals import proposal_lines
 from codemode_server.calls.policy.explanation import rules_without_tools
 from codemode_server.catalog.catalog import Server
 from codemode_server.cli import workspace
@@ -51,7 +52,8 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         of_features = [line for status_lines in provided("status_lines") for line in await status_lines(app)]
         where = f"sandbox: {sandbox.destination}; `codemode-server doctor` tells more"
         packages = (check.line for check in sandbox.packages)
-        found = (*warned, *of_features, files, f"search: {search.text}", where, *packages)
+        proposals = proposal_lines(loaded.settings.permissions, app.catalog())
+        found = (*warned, *proposals, *of_features, files, f"search: {search.text}", where, *packages)
         lines = [one_line(mask(line)) for line in found if line]
         page = "\n".join([servers_table(servers, mask), "", *lines])
         return page, sandbox.is_met and search.is_met and all(map(is_well, servers))

@@ -7,6 +7,7 @@ import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,16 @@ class ConfigText:
             self.text = file_edits.with_members(self.text, self._syntax, path, members)
         except NotEditable as error:
             raise NotEditable(f"can't {'enable' if is_enabled else 'disable'} {printable(name)}: {error}") from None
+
+    def set_effects(self, name: str, effects: Mapping[str, Plain]) -> None:
+        """Write effects of the tools of a server by glob. Raises `CodemodeError` if an earlier glob decides."""
+        path = (*self._path(name), "effects")
+        written = file_edits.find(self._data(), path)
+        for glob in effects:
+            first = next((it for it in written or () if fnmatchcase(glob, it)), glob)
+            if first != glob:
+                raise CodemodeError(f"{first!r} in the effects of {printable(name)} decides before {glob!r}; edit it")
+        self.text = file_edits.with_members(self.text, self._syntax, path, effects)
 
     def _path(self, name: str) -> tuple[str, str]:
         tree = self._data()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,13 +18,11 @@ from codemode_server.config.live import local_principal
 from codemode_server.domain.flows import WORKSPACE, Source
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.features.data_flow.source_store import SourceStore
-from codemode_server.storage.cache import LISTINGS, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sealed_texts import SealedTexts
-from codemode_server.upstreams.cache import CachedListing, fingerprint
-from codemode_server.upstreams.listing_store import ListingStore
+
+from .known_servers import known_github
+from .pseudo_terminal import at_terminal, without_terminal
 
 TOOLS = (
     ToolDefinition("get-issue", effect=Effect.READS),
@@ -40,21 +39,7 @@ RULES = [
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """A configuration whose server was listed by an earlier run."""
-    path = tmp_path / "upstream.yaml"
-    settings = {
-        "servers": {"github": {"command": "no-such-program"}},
-        "permissions": {"preset": "careful", "rules": RULES},
-        "state": {"dir": str(tmp_path / "state")},
-    }
-    path.write_text(json.dumps(settings))
-    database = Database(tmp_path / "state")
-    thread = DatabaseThread(tmp_path / "state")
-    server = load(path).settings.servers["github"]
-    store = ListingStore(Cache(database, thread, LISTINGS), SealedTexts(JournalCipher(tmp_path / "state")))
-    anyio.run(store.put, "github", fingerprint(server), CachedListing(TOOLS))
-    thread.close()
-    database.close()
-    return path
+    return known_github(tmp_path, {"preset": "careful", "rules": RULES}, TOOLS)
 
 
 def explained(config: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -150,3 +135,35 @@ def test_each_difference_is_shown_and_ends_in_exit_code_1(config: Path, capsys: 
         "   + decided:  ask: permissions.preset 'careful' asks before tools that change something",
         "2 of 3 decisions differ",
     ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(
+    ("rules", "pattern", "index", "told"),
+    [
+        ([], "github/create_*", 0, []),
+        ([{"ask": "github"}], "github/get-issue", 0, []),
+        ([{"ask": "github"}, {"deny": "github/delete_*"}], "github/create_issue", 0, []),
+        ([{"deny": "bank"}, {"ask": "github"}], "github/get-issue", 0, []),
+        ([{"ask": "github"}, {"deny": "github/delete_*"}], "github", 2, ["get-issue, ask", "create_issue, ask"]),
+        ([{"deny": "github/delete_*"}, {"ask": "*"}], "github", 1, ["delete_repo, deny"]),
+    ],
+)
+def test_a_rule_that_allows_is_put_before_what_asks_and_never_before_what_may_deny(
+    tmp_path: Path, rules: list[dict[str, str]], pattern: str, index: int, told: list[str]
+) -> None:
+    path = known_github(tmp_path, {"preset": "careful", "rules": rules}, TOOLS)
+    command = [sys.executable, "-m", "codemode_server", "permissions", "allow", pattern, "--config", str(path)]
+    shown = at_terminal(command)
+    assert json.loads(path.read_text())["permissions"]["rules"] == [*rules[:index], {"allow": pattern}, *rules[index:]]
+    assert all(f"not for github/{it}" in shown for it in told), shown
+    assert "not for" in shown or not told
+
+
+def test_nobody_but_a_person_at_a_terminal_allows_calls(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = config.read_text()
+    command = [sys.executable, "-m", "codemode_server", "permissions", "allow", "github", "--config", str(config)]
+    assert without_terminal(command).returncode == 2
+    assert config.read_text() == before
+    assert run(["permissions", "allow", "github/a/b", "--config", str(config)]) == 2
+    assert "of the form `server/tool`" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from codemode_server.calls.policy.conditions import Arguments, Condition, NotEva
 from codemode_server.calls.policy.names import READ_METHOD, READ_RESOURCE, Spellings, fits
 from codemode_server.calls.policy.settings import Answer, Preset, RuleLimit
 from codemode_server.catalog.catalog import Catalog, Server, Tool
+from codemode_server.catalog.naming import Kind, name_alone
 from codemode_server.catalog.resources import MODULE, Resource
 from codemode_server.config.settings import PermissionRule, PermissionSettings
 from codemode_server.domain.calls import Allow, Ask, Deny
@@ -29,6 +30,8 @@ _EFFECTS: dict[Effect, RuleEffect] = {
 }
 _OTHERWISE: dict[Preset, Answer] = {"read-only": "deny", "careful": "ask", "trusted": "allow"}
 """Decision of each preset on tools that do not only read."""
+
+_GLOB_MARKS = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +233,27 @@ class PermissionRules:
         decisions = (self.otherwise(effect) for effect in _EFFECTS.values())
         is_last = any(isinstance(it, Ask) and it.reason == reason for it in decisions)
         return len(self.rules) if is_last else None
+
+    def place_to_allow(self, pattern: str) -> int:
+        """Where to put a rule that allows this `server/tool`: before the first rule that asks, but behind each one that
+        denies or has a condition and may be about the same calls."""
+        server, _, tool = pattern.partition("/")
+        places = [
+            rule.number
+            for rule in self.rules
+            if not (rule.answer == "ask" and rule.is_unconditional and rule.limit is None)
+            and _may_meet(server, rule.settings.globs[0])
+            and _may_meet(tool or "*", rule.settings.globs[1])
+        ]
+        return max(places, default=0)
+
+
+def _may_meet(one: str, other: str) -> bool:
+    """True unless no name fits both of these globs over names of servers or of tools."""
+    for name, glob in ((one, other), (other, one)):
+        if _GLOB_MARKS.isdisjoint(name):
+            return fits(Spellings(name, name_alone(name, Kind.TOOL)), glob, is_wide=True)
+    return True
 
 
 def with_permitted_prompts(catalog: Catalog, permissions: PermissionSettings) -> Catalog:

@@ -1,12 +1,10 @@
-"""Shared by commands that edit the configuration: the file, where secrets go, and the trial of new servers."""
+"""Shared by commands that edit the configuration: the file, and the trial of new servers."""
 
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -14,14 +12,12 @@ import anyio
 from codemode_server.cli.arguments import add_wait, config_file
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, locate, saving
-from codemode_server.config.expansion import read_dotenv
-from codemode_server.config.file_writing import added_variables
-from codemode_server.config.import_plan import ImportPlan, SecretNames
+from codemode_server.config.import_plan import ImportPlan
 from codemode_server.config.loading import load_place
-from codemode_server.config.places import Change, ConfigFile, in_folder
+from codemode_server.config.places import ConfigFile, in_folder
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import SettingsError
-from codemode_server.secrets.encrypted_files import EncryptedFileStore
+from codemode_server.records.server_edits import SecretDestination, only
 from codemode_server.support.file_records import TrustRecord
 
 
@@ -61,46 +57,6 @@ def locked(place: ConfigFile) -> Iterator[EditedFile]:
         announce(file.trust_needed)
 
 
-class SecretDestination:
-    def __init__(self, file: EditedFile, kind: str) -> None:
-        self._dotenv_path = file.dotenv
-        self._dotenv = read_dotenv(self._dotenv_path, {}, [], ".env")
-        self._keyring = _keyring(file) if kind == "keyring" else None
-
-    @property
-    def place(self) -> str:
-        return self._keyring.description if self._keyring is not None else str(self._dotenv_path)
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        return {**self._dotenv, **os.environ}
-
-    def new(self) -> SecretNames:
-        if self._keyring is None:
-            return SecretNames(self._dotenv, os.environ)
-        stored = {name: self._keyring.get(name) or "" for name in self._keyring.names()}
-        return SecretNames(stored, {}, "${keyring:%s}")
-
-    @contextmanager
-    def storing(self, values: Mapping[str, str]) -> Iterator[Change | None]:
-        """Store the values, and remove them again if the body fails; gives the change of `.env`."""
-        if self._keyring is None:
-            with added_variables(self._dotenv_path, values) as change:
-                yield change
-            return
-        with ExitStack() as undo:
-            for name, value in values.items():
-                undo.callback(self._keyring.remove, name)
-                self._keyring.set(name, value)
-            yield None
-            undo.pop_all()
-
-
-def save(file: EditedFile, made: ImportPlan, storage: SecretDestination) -> None:
-    file.text.add_servers({it.name: it.entry for it in made.additions})
-    file.save(storage.storing(made.secrets))
-
-
 def print_added(made: ImportPlan, storage: SecretDestination, file: EditedFile) -> None:
     names = [it.name for it in made.additions]
     show(f"added {', '.join(names)} to {file.place.path}")
@@ -123,13 +79,6 @@ def tested(file: EditedFile, names: Sequence[str], wait_seconds: float) -> int:
     return 0 if is_well else 1
 
 
-def only(loaded: LoadedSettings, names: Sequence[str]) -> LoadedSettings:
-    servers = {name: server for name, server in loaded.settings.servers.items() if name in names}
-    invalid = {name: lines for name, lines in loaded.invalid_servers.items() if name in names}
-    settings = loaded.settings.model_copy(update={"servers": servers})
-    return replace(loaded, settings=settings, invalid_servers=invalid, warnings=())
-
-
 async def _trial(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool]:
     from codemode_server.calls.policy.effect_proposals import proposal_lines
     from codemode_server.cli.product import inspected
@@ -140,12 +89,3 @@ async def _trial(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         proposals = proposal_lines(loaded.settings.permissions, app.catalog())
         page = "\n".join([servers_table(servers, app.config.redactor.text), *proposals])
         return page, all(map(is_well, servers))
-
-
-def _keyring(file: EditedFile) -> EncryptedFileStore:
-    from codemode_server.config.settings import Settings
-    from codemode_server.secrets.keyring_store import open_store
-    from codemode_server.startup.stores import state_folder
-
-    settings = Settings() if file.is_new else load_place(file.place, require_trust=False).settings
-    return open_store(state_folder(settings))

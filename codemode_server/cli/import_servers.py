@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from codemode_server.config.import_plan import Addition, ImportPlan, plan, unite
 from codemode_server.config.saving import EditedFile
 from codemode_server.config.secrecy import looks_secret
 from codemode_server.domain.errors import CodemodeError, SettingsError
+from codemode_server.records.server_edits import SecretDestination, line_of, save
 from codemode_server.support.text import legible, one_line
 from codemode_server.support.untrusted_files import read_regular
 
@@ -61,7 +61,7 @@ def run(parsed: argparse.Namespace) -> int:
     names = [word for word in parsed.words if word not in paths]
     files = [_file(word) for word in paths] or list(_host_files(parsed.hosts))
     servers, equal = unite(server for it in files for server in it.servers)
-    preview = _planned(servers, file, edited_config.SecretDestination(file, parsed.secrets))
+    preview = _planned(servers, file, SecretDestination(file, parsed.secrets))
     if page := _page(preview.additions, files, [*equal, *preview.skipped]):
         show(page)
     if not preview.additions:
@@ -74,10 +74,10 @@ def run(parsed: argparse.Namespace) -> int:
         print("nothing was changed")
         return 0
     with edited_config.locked(file.place) as file:  # read anew: the question may have taken long
-        storage = edited_config.SecretDestination(file, parsed.secrets)
+        storage = SecretDestination(file, parsed.secrets)
         made = _planned(chosen, file, storage)
         if made.additions:
-            edited_config.save(file, made, storage)
+            save(file, made, storage)
     if not made.additions:
         print("nothing was changed")
         return 0
@@ -91,7 +91,7 @@ def run(parsed: argparse.Namespace) -> int:
     return code
 
 
-def _planned(found: Sequence[FoundServer], file: EditedFile, storage: edited_config.SecretDestination) -> ImportPlan:
+def _planned(found: Sequence[FoundServer], file: EditedFile, storage: SecretDestination) -> ImportPlan:
     return plan(found, file.text.servers(), storage.new(), storage.variables, file.folder)
 
 
@@ -189,23 +189,14 @@ def _row(addition: Addition) -> str:
     if command := entry.get("headers_command"):
         notes.append(f"headers from the command {command}")
     notes += ["restricted"] if "tools" in entry else []
-    line = "" if _is_whole(addition) else _line(addition)
+    line = "" if _is_whole(addition) else line_of(addition.entry)
     return "  ".join(filter(None, [addition.name, line, f"({'; '.join(notes)})" if notes else ""]))
-
-
-def _line(addition: Addition) -> str:
-    """The address, or the command with its arguments."""
-    entry, args = addition.entry, addition.entry.get("args")
-    if "url" in entry:
-        return str(entry["url"])
-    words = [str(entry.get("command", "")), *(map(str, args) if isinstance(args, (list, tuple)) else [])]
-    return shlex.join(words).replace("'${", "${").replace("}'", "}")
 
 
 def _details(addition: Addition) -> Iterator[str]:
     entry = addition.entry
     if _is_whole(addition):
-        yield f"{'address' if 'url' in entry else 'command'}: {_line(addition)}"
+        yield f"{'address' if 'url' in entry else 'command'}: {line_of(addition.entry)}"
         yield from (f"{key}: {entry[key]}" for key in ("headers_command", "cwd") if entry.get(key))
     env = entry.get("env")
     if not isinstance(env, Mapping):

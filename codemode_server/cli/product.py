@@ -20,6 +20,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.executions.execution import Execution
 from codemode_server.mcp_server.blocks import program_answer
+from codemode_server.records.connected import connected
 
 logger = logging.getLogger(__name__)
 
@@ -27,14 +28,13 @@ logger = logging.getLogger(__name__)
 @asynccontextmanager
 async def inspected(loaded: LoadedSettings, wait_seconds: float) -> AsyncIterator[App]:
     """A product without a host, whose upstreams are ready or have failed."""
-    async with App.open(loaded) as app:
+
+    def start_log(app: App) -> None:
         logs.start(None, app.config)
         for line in loaded.other_messages:  # the catalog has the errors of single servers
             logger.warning("%s", line)
-        app.pool.connect()
-        if not await app.pool.wait_settled(wait_seconds):
-            app.pool.explain_delays()
-        await app.tools.prepare()
+
+    async with connected(loaded, wait_seconds, start_log) as app:
         yield app
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from typing import Any
 
 from codemode_server.cli import edited_config
@@ -13,12 +12,9 @@ from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import HOW_TO_ADD, announce, show, table
 from codemode_server.config import load, saving
 from codemode_server.config.expansion import read_dotenv
-from codemode_server.config.host_entries import entry_of
-from codemode_server.config.host_reading import FoundServer
-from codemode_server.config.import_plan import plan
-from codemode_server.config.settings import SERVER_NAME
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError
+from codemode_server.records.server_edits import SecretDestination, entry_from, pairs, planned, save
 from codemode_server.support.text import one_line
 
 _MAX_CHARACTERS = 120
@@ -91,24 +87,15 @@ def add_arguments_add(parser: argparse.ArgumentParser) -> None:
 
 
 def run_add(parsed: argparse.Namespace) -> int:
-    if not re.fullmatch(SERVER_NAME, parsed.name):
-        raise CodemodeError(
-            f"{parsed.name!r} can't be a name: it takes up to 64 letters, digits, `.`, `_` and `-`, the first a letter "
-            "or digit"
-        )
-    found = FoundServer(parsed.name, _entry(parsed), "the command line", "", "user")
+    entry = _entry(parsed)
     with edited_config.locked(edited_config.located(parsed)) as file:
-        if parsed.name in file.text.servers():
-            raise CodemodeError(f"there is a server {parsed.name!r} already; remove it first, or choose another name")
-        storage = edited_config.SecretDestination(file, parsed.secrets)
-        made = plan([found], file.text.servers(), storage.new(), storage.variables, file.folder)
-        if not made.additions:
-            raise CodemodeError("; ".join(made.skipped))
-        edited_config.save(file, made, storage)
+        storage = SecretDestination(file, parsed.secrets)
+        made = planned(file, parsed.name, entry, storage)
+        save(file, made, storage)
     edited_config.print_added(made, storage, file)
-    args: Any = found.entry.get("args") or ()
+    args: Any = entry.get("args") or ()
     given = [None, *parsed.words, *parsed.command_line]
-    if paths := [it for it in (found.entry.get("command"), *args) if it not in given]:
+    if paths := [it for it in (entry.get("command"), *args) if it not in given]:
         show(f"made absolute, from this folder: {', '.join(map(str, paths))}")
     if not parsed.is_tested or made.to_set:
         return 0
@@ -123,19 +110,6 @@ def _entry(parsed: argparse.Namespace) -> dict[str, Plain]:
     words = [*parsed.words, *parsed.command_line]
     if not words:
         raise CodemodeError(f"give an address, or the command behind `--`: add {parsed.name} -- npx -y PACKAGE")
-    entry = entry_of(words, transport=parsed.transport, cwd=parsed.cwd)
-    if env := dict(_pair(it, "=", "-e KEY=VALUE") for it in parsed.env):
-        entry["env"] = env
-    if headers := dict(_pair(it, ":", "--header 'NAME: VALUE'") for it in parsed.header):
-        entry["headers"] = headers
-    for key, selector in (("env", "command"), ("headers", "url")):
-        if key in entry and selector not in entry:
-            raise CodemodeError(f"{key} is for servers with a {selector} only")
-    return entry
-
-
-def _pair(text: str, separator: str, form: str) -> tuple[str, str]:
-    name, found, value = text.partition(separator)
-    if not found or not name.strip():
-        raise CodemodeError(f"{name!r} is not of the form {form}")
-    return name.strip(), value.strip() if separator == ":" else value
+    env = pairs(parsed.env, "=", "-e KEY=VALUE")
+    headers = pairs(parsed.header, ":", "--header 'NAME: VALUE'")
+    return entry_from(words, env, headers, transport=parsed.transport, cwd=parsed.cwd)

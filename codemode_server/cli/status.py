@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import anyio
 import anyio.to_thread
@@ -15,13 +14,13 @@ from codemode_server.catalog.catalog import Server
 from codemode_server.cli import workspace
 from codemode_server.cli.arguments import add_wait
 from codemode_server.cli.doctor import examine_sandbox
-from codemode_server.cli.edited_config import only
 from codemode_server.cli.product import inspected
 from codemode_server.cli.terminal import HOW_TO_ADD, configuration, show, table
 from codemode_server.config import LoadedSettings
 from codemode_server.config.problems import no_server
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.features import provided
+from codemode_server.records.server_edits import only, switched_on
 from codemode_server.search.vector_ranker import diagnose
 from codemode_server.support.text import one_line
 from codemode_server.support.tokens import estimate_tokens
@@ -94,18 +93,11 @@ def run_test(parsed: argparse.Namespace) -> int:
     names = [*loaded.settings.servers, *loaded.invalid_servers]
     if name not in names:
         raise no_server(name, names)
-    text, is_ready = anyio.run(_connected, _switched_on(only(loaded, [name]), name), parsed.wait)
+    if name in loaded.settings.servers and not loaded.settings.servers[name].enabled:
+        show(f"{name} is disabled; it is started for this test only")
+    text, is_ready = anyio.run(_connected, switched_on(only(loaded, [name]), name), parsed.wait)
     show(text)
     return 0 if is_ready else 1
-
-
-def _switched_on(loaded: LoadedSettings, name: str) -> LoadedSettings:
-    server = loaded.settings.servers.get(name)
-    if server is None or server.enabled:
-        return loaded
-    show(f"{name} is disabled; it is started for this test only")
-    servers = {name: server.model_copy(update={"enabled": True})}
-    return replace(loaded, settings=loaded.settings.model_copy(update={"servers": servers}))
 
 
 async def _connected(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool]:

@@ -35,6 +35,7 @@ from codemode_server.features import create
 from codemode_server.startup.stores import database_place, state_folder
 from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.audit import Audit
+from codemode_server.storage.cache import STATES, Cache
 from codemode_server.storage.database import Database, PostgresAddress
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.history import History
@@ -42,6 +43,7 @@ from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.ownership import ownership
+from codemode_server.storage.server_states import RunningProduct, ServerStates
 from codemode_server.storage.sqlite import FILE_NAME, unavailable
 from codemode_server.storage.tables import ALL_ROWS
 from codemode_server.support.redaction import Payloads, payload
@@ -75,11 +77,16 @@ class Records:
         self.audit = Audit(self.thread, reader=self.database)
         self._journal = Journal(self.thread, cipher, self.audit)
         self.stored_approvals = ApprovalStore(self.thread, cipher)
+        self._server_states = ServerStates(Cache(self.database, self.thread, STATES), self._ownership)
 
     def present(self) -> LoadedSettings:
         """The configuration as its file is now, of which nothing may be started. Blocks."""
         place, has_password = self.loaded.place, self.loaded.settings.state.database_password is not None
         return self.loaded if place is None else load_place(place, require_trust=False, resolve=has_password)
+
+    def running(self) -> list[RunningProduct]:
+        """The products that run with this configuration, the newest first. Blocks."""
+        return self._server_states.running(str(self.loaded.path or ""))
 
     def close(self) -> None:
         self.thread.close()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.tools import UpstreamListing
 from codemode_server.executions.workspace import Workspace
 from codemode_server.sandbox.backend_selection import Choice, choose
+from codemode_server.storage.server_states import RunningProduct, ServerState
 from codemode_server.support import temporary
 from codemode_server.support.text import escaped
 
@@ -22,6 +26,9 @@ logger = logging.getLogger(__name__)
 
 _AFTER_HANDSHAKE_SECONDS = 0.05
 """Delay between the first answer to the host and the start of processes, so that the answer is sent first."""
+_MAX_ERROR_CHARACTERS = 2_000
+_REPORT_SECONDS = 0.5
+"""Pause between two reports of what state the servers are in."""
 _SAVE_SECONDS, _RETRY_SAVE_SECONDS = 1.0, 30.0
 
 
@@ -53,6 +60,7 @@ async def run(app: App) -> None:
         tasks.start_soon(_save_learned, app)
         tasks.start_soon(app.search.keep_indexed)
         tasks.start_soon(app.stores.keep_lease)
+        tasks.start_soon(_report_servers, app)
 
 
 async def _start(app: App) -> None:
@@ -84,3 +92,24 @@ async def _save_learned(app: App) -> None:
         stored = [await one.save() for one in app.saved]
         if not all(stored):
             await anyio.sleep(_RETRY_SAVE_SECONDS)
+
+
+async def _report_servers(app: App) -> None:
+    """Tell commands and pages of other processes which servers are connected."""
+    await app.tools.connected.wait()
+    started_at, states = time.time(), dict[str, ServerState]()
+    while True:
+        revision = app.tools.revision
+        states = {it.name: _state(it, states.get(it.name), app.config) for it in app.pool.listings()}
+        path = app.loaded.path
+        app.stores.server_states.report(
+            RunningProduct("" if path is None else str(path), os.getpid(), started_at, states)
+        )
+        await anyio.sleep(_REPORT_SECONDS)
+        await app.tools.wait_newer(revision)
+
+
+def _state(listing: UpstreamListing, before: ServerState | None, config: LiveConfig) -> ServerState:
+    error = config.redactor_of_all.head(listing.error_for_person or listing.error or "", _MAX_ERROR_CHARACTERS)
+    is_same = before is not None and before.state == listing.state.value
+    return ServerState(listing.state.value, before.since if before is not None and is_same else time.time(), error)

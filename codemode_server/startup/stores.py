@@ -20,7 +20,7 @@ from codemode_server.features.data_flow.source_store import SourceStore
 from codemode_server.startup.upkeep import Retention, Upkeep
 from codemode_server.storage.approval_store import ApprovalStore
 from codemode_server.storage.audit import Audit
-from codemode_server.storage.cache import LISTINGS, TYPES, USES, VECTORS, Cache
+from codemode_server.storage.cache import LISTINGS, STATES, TYPES, USES, VECTORS, Cache
 from codemode_server.storage.database import Database, DatabasePlace, PostgresAddress
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_interrupted
@@ -28,6 +28,7 @@ from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.ownership import ownership
 from codemode_server.storage.sealed_texts import SealedTexts
+from codemode_server.storage.server_states import ServerStates
 from codemode_server.storage.token_cipher import TokenCipher
 from codemode_server.support.private_files import data_folder
 from codemode_server.upstreams.listing_store import ListingStore
@@ -74,6 +75,7 @@ class Stores:
         self.vectors = cached(VECTORS)
         self.observed_types = cached(TYPES)
         self.uses = cached(USES)
+        self.server_states = ServerStates(cached(STATES), self.ownership)
         texts = SealedTexts(cipher)
         self.listings = ListingStore(cached(LISTINGS), texts)
         self.definitions = DefinitionStore(self.database, self.thread, texts)

@@ -50,7 +50,9 @@ TYPES = Kind("types", "what earlier calls returned", 2_000)
 USES = Kind("uses", "which tools are used", 2_000)
 VECTORS = Kind("vectors", "vectors of tools", 50_000)
 """With a small model each has 1.5 KB."""
-_KINDS = [it.name for it in (LISTINGS, TYPES, USES, VECTORS)]
+STATES = Kind("states", "states of servers", 50)
+"""One for each running product."""
+_KINDS = [it.name for it in (LISTINGS, TYPES, USES, VECTORS, STATES)]
 
 _KIND, _KEYS = cache.c.kind == bindparam("kind"), cache.c.key.in_(bindparam("keys", expanding=True))
 _LOAD = (

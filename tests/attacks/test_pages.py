@@ -22,7 +22,7 @@ from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Allow
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.features.pages.server_pages import key_of
+from codemode_server.features.pages.site import key_of
 from codemode_server.storage.sqlite import FILE_NAME
 from tests.behaviour.product import configuration
 from tests.cli.pseudo_terminal import without_terminal
@@ -40,6 +40,7 @@ REVEAL = "privacy/EMAIL_1"
 FORMS = (
     *("approvals/a1", "executions/x1/cancel"),
     *(f"{GITHUB}/disable", f"{REVIEW}/accept", REVEAL),
+    *(f"{GITHUB}/test", "servers/add"),
 )
 VALUE = "ann.secret@example.org"
 
@@ -126,6 +127,8 @@ async def unchanged(site: Pages, state: State) -> list[bool]:
         f"{GITHUB}/disable" in shown,
         REVIEW in shown,
         not await times_shown(state),
+        "Test at" not in await site.text(GITHUB),
+        "planted" not in shown,
     ]
 
 
@@ -133,16 +136,17 @@ async def test_no_form_of_anybody_else_does_anything(tmp_path: Path) -> None:
     async with pages(tmp_path, servers=SERVERS) as (site, state):
         await fill(state)
         (digest,) = re.findall(r'name="digest" value="(\w+)"', await site.text(REVIEW))
-        data = {"token": await site.token(), **FORM, "digest": digest}
+        form = {**FORM, "digest": digest, "name": "planted", "line": "/nonexistent/planted"}
+        data = {"token": await site.token(), **form}
         for name, attack in ATTACKS.items():
             for path in FORMS:
                 refused = await attack(site, path, data)
                 assert refused.status_code in (400, 403, 404, 405, 421), (name, path)
                 assert VALUE not in refused.text
-            assert await unchanged(site, state) == [True] * 4, name
-        answers = [(await site.post(path, **FORM, digest=digest)).status_code for path in FORMS]
-        assert answers == [303, 409, 303, 303, 200], "control; the program has ended"
-        assert await unchanged(site, state) == [False] * 4, "control"
+            assert await unchanged(site, state) == [True] * 6, name
+        answers = [(await site.post(path, **form)).status_code for path in FORMS]
+        assert answers == [303, 409, 303, 303, 200, 303, 303], "control; the program has ended"
+        assert await unchanged(site, state) == [False] * 6, "control"
 
 
 async def test_another_host_is_refused(tmp_path: Path) -> None:
@@ -191,6 +195,16 @@ async def test_what_others_wrote_is_text_wherever_it_stands(tmp_path: Path) -> N
     assert "\\u202e" in shown
     for hostile in ("<script>", "<img", "\u202e", "\u200b"):
         assert hostile not in shown + searched
+
+
+async def test_no_address_fills_the_form_that_adds_a_server(tmp_path: Path) -> None:
+    """A model can talk a person into opening a link, and a filled form is soon sent."""
+    async with pages(tmp_path, servers=SERVERS) as (site, _):
+        query = "name=planted&line=curl+evil.example&env=A%3Dplanted&headers=B%3Aplanted&cwd=planted&problem=planted"
+        assert await site.text(f"servers/add?{query}") == await site.text("servers/add")
+        wrong = await site.post("servers/add", name="planted")
+    assert wrong.status_code == 400
+    assert 'value="planted"' in wrong.text, "control: what the person wrote stays"
 
 
 async def test_a_form_that_names_no_definition_that_was_shown_accepts_nothing(tmp_path: Path) -> None:

@@ -193,13 +193,6 @@ class TestApprovals:
 
 
 class TestServersAndPermissions:
-    async def test_servers_are_shown_as_of_the_last_run(self, tmp_path: Path) -> None:
-        servers = {**office(tmp_path, "github"), "broken": {"command": "/nonexistent/server"}}
-        async with pages(tmp_path, servers=servers) as (site, _):
-            shown = await site.text("servers")
-        assert "As of the last run" in shown
-        assert shown.count("not checked") == 2
-
     async def test_permissions_count_what_each_rule_decided_and_explain_a_call(self, tmp_path: Path) -> None:
         denied = Call("list_issues", 1, 0, decision=Deny("permissions.default is 'deny'"))
         async with pages(tmp_path) as (site, state):

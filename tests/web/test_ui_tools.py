@@ -11,7 +11,7 @@ import pytest
 
 from codemode_server.config import load
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.features.pages.server_pages import key_of
+from codemode_server.features.pages.site import key_of
 from codemode_server.storage.cache import LISTINGS, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
@@ -22,7 +22,7 @@ from codemode_server.upstreams.listing_store import ListingStore
 from tests.behaviour.product import Host, in_memory, office
 from tests.web.pages import Pages, pages
 
-GITHUB = f"tools/{key_of('github')}"
+GITHUB = f"servers/{key_of('github')}"
 
 
 def stub_on(page: str) -> str:
@@ -37,7 +37,7 @@ async def read_by_a_model(host: Host, tool: str) -> str:
 
 
 async def opened(site: Pages, tool: str) -> str:
-    return await site.text(f"{GITHUB}/{key_of(tool)}")
+    return await site.text(f"tools/{key_of('github')}/{key_of(tool)}")
 
 
 class TestTools:

@@ -1,6 +1,6 @@
 """The `ui` command: serves local pages until it is interrupted, and opens them in a browser. Whoever has the address
 can approve calls, so it never goes to the command's output, which a model that runs commands would read. The pages
-start no server and no program."""
+start no program, and a server only where a person adds or tests one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.features import create
 from codemode_server.features.pages.record_pages import RecordPages
+from codemode_server.features.pages.server_forms import ServerForms
 from codemode_server.features.pages.server_pages import ServerPages
 from codemode_server.features.pages.site import ENTRANCE, Site
 from codemode_server.records.executions import Records
@@ -50,7 +51,7 @@ async def serving(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
     with closing(Records(loaded, shows_all=True)) as records:
         site = Site(records)
         RecordPages(site, records, create("token_reveals", loaded, records.thread))
-        ServerPages(site, records)
+        ServerPages(site, records, ServerForms(site, records))
         async with loopback_server.serving(site.app, port=port) as origin:
             yield f"{origin}{ENTRANCE}{site.code}"
 

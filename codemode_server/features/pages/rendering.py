@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
-from codemode_server.support.text import legible
+from codemode_server.support.text import counted, legible
 
 _FOLDER = Path(__file__).parent
 _SIDES = {"-": ("removed", "before: ", "del"), "+": ("added", "now: ", "ins")}
@@ -163,6 +163,7 @@ _ENVIRONMENT = Environment(
 _ENVIRONMENT.filters |= {
     "moment": moment,
     "duration": duration,
+    "counted": counted,
     "text_lines": text_lines,
     "json_lines": json_lines,
     "difference": _difference,

@@ -1,14 +1,12 @@
 """The pages of servers, their changed tools and their stubs.
 
-Addresses and forms have a digest in place of each name that a server or a file gave.
+They show what the configuration has, what the last list of a server has, and what a product that runs reports.
 """
 
 from __future__ import annotations
 
-import hashlib
 import shlex
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -18,9 +16,8 @@ from starlette.responses import Response
 
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.config import LoadedSettings
-from codemode_server.config.saving import switch_servers
-from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.tools import definition_text
+from codemode_server.config.saving import EditedFile
+from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.features.changed_tools.tool_definitions import REVIEW
 from codemode_server.features.changed_tools.tool_reviews import (
     StoredTools,
@@ -29,57 +26,35 @@ from codemode_server.features.changed_tools.tool_reviews import (
     digest_of_review,
     shortened,
 )
-from codemode_server.features.pages.site import Site
+from codemode_server.features.pages.server_forms import ServerForms, Trial
+from codemode_server.features.pages.site import Site, key_of
 from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools
+from codemode_server.records.server_edits import line_of
 from codemode_server.sandbox.registry import installed_packages, package_checks
+from codemode_server.storage.server_states import RunningProduct
 from codemode_server.support.text import counted
 from codemode_server.support.tokens import estimate_tokens
 
-_KEY_CHARACTERS = 16
 _MAX_LINES = 5_000
 """Lines of a difference in a page; a longer one is reviewed at a terminal."""
 _MAX_LISTED = 1_000
 
 
-def key_of(name: str) -> str:
-    """The digest that addresses and forms of the pages have in place of a name."""
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_CHARACTERS]
-
-
 class ServerPages:
-    """Nothing of a server is started."""
-
-    def __init__(self, site: Site, records: Records) -> None:
+    def __init__(self, site: Site, records: Records, forms: ServerForms) -> None:
         self._site = site
         self._records = records
-        self._done = ""
-        """The effect of the person's last action on this page."""
+        self._forms = forms
         site.get("servers", self._servers)
-        for action in ("enable", "disable"):
-            site.post(f"servers/{{key}}/{action}", partial(self._switch, is_enabled=action == "enable"))
+        site.get("servers/{key}", self._server)
         site.get("servers/{key}/tools/{tool_key}", self._review)
         site.post("servers/{key}/tools/{tool_key}/accept", self._accept)
-        site.get("tools/{key}", self._tools)
         site.get("tools/{key}/{tool_key}", self._tool)
 
     async def _servers(self, request: Request) -> Response:
         known = await anyio.to_thread.run_sync(self._last_known)
-        return await self._site.page("servers", "servers", request, done=self._done, **known)
-
-    async def _switch(self, request: Request, _: Mapping[str, str], *, is_enabled: bool) -> Response:
-        key = request.path_params["key"]
-
-        def switch() -> str:
-            place = self._records.loaded.place
-            if place is None:
-                raise CodemodeError("there is no configuration to edit; `codemode-server init` writes a first one")
-            loaded = self._records.present()
-            lines = switch_servers(place, [_name_of(loaded, key)], is_enabled=is_enabled)
-            return loaded.redactor.text("; ".join(filter(None, lines)))
-
-        self._done = await anyio.to_thread.run_sync(switch)
-        return self._site.redirect("servers")
+        return await self._site.page("servers", "servers", request, is_live=True, **known)
 
     async def _review(self, request: Request, *, has_changed: bool = False) -> Response:
         key, tool_key = request.path_params["key"], request.path_params["tool_key"]
@@ -111,19 +86,29 @@ class ServerPages:
         if not waiting or digest_of_review(waiting) != form.get("digest", ""):
             return await self._review(request, has_changed=True)
         accepted = await self._stored(loaded).accept(waiting)
-        self._done = loaded.redactor.text(accepted_text(accepted))
-        return self._site.redirect("servers")
+        return self._site.redirect("servers", loaded.redactor.text(accepted_text(accepted)))
 
-    async def _tools(self, request: Request) -> Response:
-        def values(server: Server, mask: Callable[[str], str]) -> dict[str, Any]:
-            tools = [(mask(it.name), key_of(it.raw_name), it.effect.value, mask(it.summary)) for it in server.tools]
-            more = max(0, len(tools) - _MAX_LISTED)
-            return {"server": mask(server.raw_name), "tools": tools[:_MAX_LISTED], "more": more}
+    async def _server(self, request: Request) -> Response:
+        def values(server: Server, loaded: LoadedSettings) -> dict[str, Any]:
+            mask, name = loaded.redactor.text, server.raw_name
+            trial = self._forms.trials.get(name)
+            tools = [
+                (mask(it.name), key_of(it.raw_name), it.effect.value, mask(it.summary))
+                for it in (server.tools or (trial.server.tools if trial is not None else ()))
+            ]
+            return {
+                "it": _status(server, mask, self._records.running()[:1]),
+                "entry": _entry(loaded, name),
+                "trial": None if trial is None else _tried(trial, mask),
+                "tools": tools[:_MAX_LISTED],
+                "more": max(0, len(tools) - _MAX_LISTED),
+            }
 
-        return await self._tool_page("tools", request, values)
+        return await self._tool_page("server", request, values)
 
     async def _tool(self, request: Request) -> Response:
-        def values(server: Server, mask: Callable[[str], str]) -> dict[str, Any] | None:
+        def values(server: Server, loaded: LoadedSettings) -> dict[str, Any] | None:
+            mask = loaded.redactor.text
             tool = next((it for it in server.tools if key_of(it.raw_name) == request.path_params["tool_key"]), None)
             if tool is None:
                 return None
@@ -141,7 +126,7 @@ class ServerPages:
         return await self._tool_page("tool", request, values)
 
     async def _tool_page(
-        self, template: str, request: Request, values: Callable[[Server, Callable[[str], str]], dict[str, Any] | None]
+        self, template: str, request: Request, values: Callable[[Server, LoadedSettings], dict[str, Any] | None]
     ) -> Response:
         key = request.path_params["key"]
 
@@ -149,12 +134,12 @@ class ServerPages:
             loaded = self._records.present()
             with KnownTools.of(loaded) as known:
                 server = next((it for it in known.catalog.servers if key_of(it.raw_name) == key), None)
-                return None if server is None else values(server, loaded.redactor.text)
+                return None if server is None else values(server, loaded)
 
         shown = await anyio.to_thread.run_sync(read)
         if shown is None:
             return self._site.message(404, "Nothing here", "There is no such server or tool (any more).")
-        return await self._site.page(template, "servers", key=key, **shown)
+        return await self._site.page(template, "servers", request, key=key, **shown)
 
     def _stored(self, loaded: LoadedSettings) -> StoredTools:
         return StoredTools(loaded, self._records.database, self._records.thread)
@@ -170,11 +155,16 @@ class ServerPages:
         changes: dict[str, list[dict[str, Any]]] = {}
         for it in self._stored(loaded).waiting(None):
             changes.setdefault(it.definition.server, []).append(_change(it, shortened(it.change), mask))
+        running = self._records.running()
         with KnownTools.of(loaded) as known:
-            servers = [_status(it, mask) | {"changes": changes.get(it.raw_name, ())} for it in known.catalog.servers]
+            servers = [
+                _status(it, mask, running[:1]) | {"changes": changes.get(it.raw_name, ())}
+                for it in known.catalog.servers
+            ]
         sandbox = loaded.settings.sandbox
         packages = package_checks(sandbox, installed_packages(sandbox))
-        return {"servers": servers, "packages": [(it.is_obstacle, mask(it.line)) for it in packages]}
+        lines = [(it.is_obstacle, mask(it.line)) for it in packages]
+        return {"servers": servers, "running": running, "packages": lines}
 
 
 def _change(it: WaitingTool, lines: Iterable[str], mask: Callable[[str], str]) -> dict[str, Any]:
@@ -183,22 +173,42 @@ def _change(it: WaitingTool, lines: Iterable[str], mask: Callable[[str], str]) -
     return {"title": mask(it.title), "key": key_of(it.definition.tool), "lines": shown}
 
 
-def _name_of(loaded: LoadedSettings, key: str) -> str:
-    names = [*loaded.settings.servers, *loaded.invalid_servers]
-    name = next((name for name in names if key_of(name) == key), None)
-    if name is None:
-        raise CodemodeError("the configuration has no such server (any more)")
-    return name
-
-
-def _status(server: Server, mask: Callable[[str], str]) -> dict[str, Any]:
+def _status(server: Server, mask: Callable[[str], str], running: Sequence[RunningProduct]) -> dict[str, Any]:
+    """A server as the configuration has it, in the state that a product which runs reports."""
+    live = next((it.servers[server.raw_name] for it in running if server.raw_name in it.servers), None)
+    is_off = server.state in (UpstreamState.DISABLED, UpstreamState.INVALID)
+    error = live.error if live is not None and not is_off else server.error or ""
     return {
         "name": mask(server.raw_name),
         "key": key_of(server.raw_name),
-        "state": server.state.value,
+        "state": server.state.value if is_off else "" if live is None else live.state,
+        "since": None if is_off or live is None else live.since,
+        "is_enabled": server.state is not UpstreamState.DISABLED,
         "tools": len(server.tools),
         "tokens": sum(estimate_tokens(definition_text(tool.definition)) for tool in server.tools),
-        "error": mask("; ".join(filter(None, [server.error, *server.problems]))),
+        "error": mask("; ".join(filter(None, [error, *server.problems]))),
+    }
+
+
+def _entry(loaded: LoadedSettings, name: str) -> dict[str, Any]:
+    """The entry of a server as its file has it, without secrets."""
+    written = {} if loaded.place is None else EditedFile(loaded.place).text.servers().get(name)
+    entry: dict[str, Any] = written if isinstance(written, dict) else {}
+    mask = loaded.redactor.text
+    names = {key: [*map(mask, it)] for key in ("env", "headers") if isinstance(it := entry.get(key), dict)}
+    cwd = entry.get("cwd")
+    return {"line": mask(line_of(entry)), "cwd": mask(str(cwd)) if cwd else "", "env": [], "headers": [], **names}
+
+
+def _tried(trial: Trial, mask: Callable[[str], str]) -> dict[str, Any]:
+    server = trial.server
+    lines = [*(server.error or "").split("\n"), *server.problems]
+    return {
+        "at": trial.at,
+        "state": server.state.value,
+        "protocol": mask(server.listing.protocol or ""),
+        "tools": len(server.tools),
+        "lines": [mask(line) for line in lines if line],
     }
 
 

@@ -6,6 +6,7 @@ a page of this origin, and with the token that its page had.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,9 +26,15 @@ from codemode_server.support import loopback_server
 ENTRANCE = "/open/"
 """The beginning of the path that admits a browser; the code follows."""
 _COOKIE = "codemode"
+_KEY_CHARACTERS = 16
 _BYTES = 32
 Respond = Callable[[Request], Awaitable[Response]]
 RespondToForm = Callable[[Request, Mapping[str, str]], Awaitable[Response]]
+
+
+def key_of(name: str) -> str:
+    """The digest that addresses and forms of the pages have in place of a name that a server or a file gave."""
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_CHARACTERS]
 
 
 def _equal(one: str, other: str) -> bool:
@@ -51,6 +58,8 @@ class Site:
         self.form_token = secrets.token_urlsafe(_BYTES)
         """Every form has to send it."""
         self._routes: list[Route] = []
+        self._done: tuple[str, str] = ("", "")
+        """The effect of the person's last action, behind the number that the address of the page has which shows it."""
 
     @property
     def app(self) -> Router:
@@ -100,14 +109,24 @@ class Site:
             asked={it.execution_id: it.approval_id for it in reversed(questions)},
             can_be_live=is_live,
             is_live=is_live and not is_paused,
+            done=self._said(request),
             **values,
         )
 
     def message(self, status: int, title: str, text: str) -> Response:
         return bare_page(title, text, status=status, base=self.base)
 
-    def redirect(self, path: str) -> Response:
-        return RedirectResponse(f"{self.base}/{path}", status_code=303)
+    def redirect(self, path: str, done: str = "") -> Response:
+        """`done`: the effect of what the person did, for the page to show."""
+        if not done:
+            return RedirectResponse(f"{self.base}/{path}", status_code=303)
+        number = secrets.token_hex(4)
+        self._done = number, done
+        return RedirectResponse(f"{self.base}/{path}?done={number}", status_code=303)
+
+    def _said(self, request: Request | None) -> str:
+        number, text = self._done
+        return text if number and request is not None and request.query_params.get("done") == number else ""
 
     async def _enter(self, request: Request) -> Response:
         # A redirect would not carry the cookie, since the browser came from another site.

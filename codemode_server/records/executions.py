@@ -25,11 +25,11 @@ from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.config.loading import load_place
 from codemode_server.config.settings import Settings
 from codemode_server.domain.approvals import REFUSED_SECONDS, AnswerScope, Approval, ApprovalAnswer, ApprovalId
-from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.calls import CallOutcome, CallStatus
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, PlanReport
 from codemode_server.domain.history import HistoryPage, HistoryQuery
-from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.features import create
 from codemode_server.startup.stores import database_place, state_folder
@@ -41,7 +41,7 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.history import History
 from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal import Journal
-from codemode_server.storage.journal_values import JournalCipher
+from codemode_server.storage.journal_values import JournalCipher, Values
 from codemode_server.storage.ownership import ownership
 from codemode_server.storage.server_states import RunningProduct, ServerStates
 from codemode_server.storage.sqlite import FILE_NAME, unavailable
@@ -106,21 +106,21 @@ class Records:
         return None if found is None else found[0]
 
     async def find(
-        self, execution_id: ExecutionId, *, after: int = 0, limit: int = ALL_ROWS, with_values: bool = True
+        self, execution_id: ExecutionId, *, after: int = 0, limit: int = ALL_ROWS, values: Values = "all"
     ) -> tuple[ExecutionRecord, list[CallRecord], str] | None:
         """The execution, its calls after number `after`, and its whole program, empty if that is not recorded; None if
         there is none."""
         await self.settle()
-        return await self._find(execution_id, after=after, limit=limit, with_values=with_values)
+        return await self._find(execution_id, after=after, limit=limit, values=values)
 
     async def _find(
-        self, execution_id: ExecutionId, *, after: int = 0, limit: int = 0, with_values: bool = False
+        self, execution_id: ExecutionId, *, after: int = 0, limit: int = 0, values: Values = "none"
     ) -> tuple[ExecutionRecord, list[CallRecord], str] | None:
         record = await self._journal.execution(self.principal, execution_id)
         if record is None:
             return None
         part = {"after": after, "limit": limit}
-        calls = await self._journal.calls(self.principal, execution_id, **part, with_values=with_values)
+        calls = await self._journal.calls(self.principal, execution_id, **part, values=values)
         code = record.recorded_code
         if record.code is not None:
             code = code_as_configured(record.code, self.payloads, self.config.redactor)
@@ -137,6 +137,15 @@ class Records:
         shown = partial(payload, keep=self.payloads, redactor=self.config.redactor)
         has_result = it.outcome is not None and it.outcome.error is None
         return shown(it.call.arguments), shown(it.outcome.result) if it.outcome and has_result else None
+
+    def whole_values(self, it: CallRecord) -> dict[str, JsonValue]:
+        """`arguments` and `result` of a call as far as they are there, without secrets. Large ones block."""
+        found: dict[str, JsonValue] = {}
+        if not it.unreadable:
+            found["arguments"] = it.call.arguments
+            if it.outcome is not None and it.outcome.error is None:
+                found["result"] = _readable(it.outcome)
+        return {name: self.config.redactor.value(value) for name, value in found.items()}
 
     async def waiting(self, record: ExecutionRecord, calls: Sequence[CallRecord]) -> frozenset[int]:
         """The numbers of the calls that were not sent, since a person or the program has not gone on."""
@@ -225,6 +234,15 @@ def stored_records(loaded: LoadedSettings) -> Generator[Records]:
         if not has_database(loaded.settings):
             folder = Path(stack.enter_context(TemporaryDirectory()))
         yield stack.enter_context(closing(Records(loaded, folder=folder)))
+
+
+def _readable(outcome: CallOutcome) -> JsonValue:
+    """A result without the blocks that the guest makes its values of."""
+    if outcome.encoding == "json" or not isinstance(outcome.result, list):
+        return outcome.result
+    fields = {"json": "value", "text": "text"}
+    made = [it.get(fields.get(str(it.get("type")), ""), it) for it in outcome.result if isinstance(it, dict)]
+    return made[0] if len(made) == 1 else made
 
 
 def _is_unsent(it: CallRecord, approval: Approval) -> bool:

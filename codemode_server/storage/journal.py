@@ -32,7 +32,7 @@ from codemode_server.storage import call_counts
 from codemode_server.storage import journal_statements as statements
 from codemode_server.storage.audit import Audit, size_of
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_values import JournalCipher, JournalValues, json_of, short
+from codemode_server.storage.journal_values import JournalCipher, JournalValues, Values, json_of, short
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.tables import ALL_ROWS, calls
 from codemode_server.storage.upserts import upsert
@@ -338,13 +338,12 @@ class Journal:
         *,
         after: int = 0,
         limit: int = ALL_ROWS,
-        with_values: bool = True,
+        values: Values = "all",
     ) -> list[CallRecord]:
-        """The calls of an execution of this principal in the order of their numbers, from the one after `after` on;
-        without their values if they are only listed."""
+        """The calls of an execution of this principal in the order of their numbers, from the one after `after` on."""
         of: dict[str, object] = {"of_principal": principal.principal_id, "of_execution": execution_id}
         of |= {"after": after, "most": limit}
-        statement = statements.SELECT_CALLS[with_values]
+        statement = statements.SELECT_CALLS[values]
         rows = await self._thread.run(lambda connection: connection.execute(statement, of).all())
         return await run_large(self._values.calls, execution_id, rows)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Integer, Select, bindparam, func, insert, select, update
+from sqlalchemy import ColumnElement, Integer, Select, bindparam, case, func, insert, null, select, update
 
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.executions import ExecutionStatus
-from codemode_server.storage.journal_values import CALL_COLUMNS, CALL_VALUES
+from codemode_server.storage.journal_values import CALL_COLUMNS, CALL_VALUES, Values
 from codemode_server.storage.tables import calls, executions
 
 _OWN = (executions.c.principal == bindparam("of_principal"), executions.c.execution_id == bindparam("of_execution"))
@@ -65,8 +65,17 @@ END_CALL = update(calls).where(
     .exists(),
 )
 _IS_OWN = select(executions.c.execution_id).where(*_OWN).exists()
-SELECT_CALLS: dict[bool, Select[*tuple[Any, ...]]] = {
-    with_values: select(*CALL_COLUMNS, *(CALL_VALUES if with_values else ()))
+_SMALL_BYTES = 4_096
+_READ: dict[Values, tuple[ColumnElement[Any], ...]] = {
+    "all": CALL_VALUES,
+    "small": tuple(
+        case((func.length(it) <= _SMALL_BYTES, it)).label(it.name) if it.name in ("arguments", "error") else null()
+        for it in CALL_VALUES
+    ),
+    "none": (),
+}
+SELECT_CALLS: dict[Values, Select[*tuple[Any, ...]]] = {
+    values: select(*CALL_COLUMNS, *columns)
     .where(
         calls.c.execution_id == bindparam("of_execution"),
         calls.c.seq > bindparam("after"),
@@ -74,5 +83,5 @@ SELECT_CALLS: dict[bool, Select[*tuple[Any, ...]]] = {
     )
     .order_by(calls.c.seq)
     .limit(bindparam("most", type_=Integer))
-    for with_values in (True, False)
+    for values, columns in _READ.items()
 }

@@ -54,6 +54,8 @@ CALL_COLUMNS = (
 )
 CALL_VALUES = calls.c.arguments, calls.c.detail, calls.c.result, calls.c.error
 """The encrypted columns of a call."""
+Values = Literal["all", "small", "none"]
+"""What is read of the values of a call; small: arguments and an error if they are, for a list of calls."""
 
 
 class JournalValues:

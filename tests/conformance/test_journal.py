@@ -140,7 +140,7 @@ async def test_every_decision_is_read_back(journal: Journal, decision: Decision)
     await begin(journal, call(), decision)
     (found,) = await journal.calls(LOCAL, X1)
     assert found.decision == decision
-    (listed,) = await journal.calls(LOCAL, X1, with_values=False)
+    (listed,) = await journal.calls(LOCAL, X1, values="none")
     assert (type(listed.decision), listed.decision.reason) == (type(decision), decision.reason)
 
 

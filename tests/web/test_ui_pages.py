@@ -68,13 +68,40 @@ class TestOneExecution:
         assert "rule 2 of permissions.rules (ask: github/create_*)" in shown
         assert "waited 1,500 ms for you (approved on the page)" in shown
 
-    async def test_shows_arguments_and_results_on_demand(self, tmp_path: Path) -> None:
+    async def test_shows_arguments_and_errors_in_a_line_and_all_values_on_the_page_of_the_call(
+        self, tmp_path: Path
+    ) -> None:
+        failed = Call("send", 2_000, 5, {"text": "x" * 3_000 + "end"}, error="no such address")
         async with pages(tmp_path) as (site, state):
-            await state.execution("x1", PROGRAM, *TRIAGE)
+            await state.execution("x1", PROGRAM, *TRIAGE, failed)
             whole, call = await site.text("executions/x1"), await site.text("executions/x1/calls/5")
-        assert "Stale: Checkout fails" in call
-        assert "42" in call
-        assert "Stale: Checkout fails" not in whole
+            long = await site.text("executions/x1/calls/6")
+        assert "repo=&#34;acme/web&#34;, title=&#34;Stale: Checkout fails&#34;" in whole
+        assert "no such address" in whole
+        assert "xend" not in whole
+        assert "xend" in long
+        assert '<span class="key">title</span> <span class="text">Stale: Checkout fails</span>' in call
+        assert '<span class="key">number</span> <code>42</code>' in call
+
+    async def test_has_a_part_of_a_large_result_and_the_rest_behind_links(self, tmp_path: Path) -> None:
+        rows = [{"id": n, "text": f"row {n} " + "x" * 1_000} for n in range(1_000)]
+        async with pages(tmp_path) as (site, state):
+            await state.execution(
+                "x1", PROGRAM, Call("list_rows", 1, 5, {}, {"rows": rows, "json": '[{"deep/key": 7}]'})
+            )
+            first = await site.text("executions/x1/calls/1")
+            assert len(first) < 500_000
+            assert "row 0 " in first
+            assert "row 900 " not in first
+            seen, page = set[int](), first
+            while more := re.search(r'href="\?(at=%2Fresult%2Frows&amp;from=\d+)"', page):
+                seen |= {int(it) for it in re.findall(r">row (\d+) ", page)}
+                page = await site.text(f"executions/x1/calls/1?{html.unescape(more[1])}")
+            assert seen | {int(it) for it in re.findall(r">row (\d+) ", page)} == set(range(1_000))
+            held = await site.text("executions/x1/calls/1?at=/result/json/0/deep~1key")
+            assert "<code>7</code>" in held, "a text that is JSON is shown as what it holds"
+            for path in ("/nothing", "/result/rows/1000", "/result/rows/x", "/result/rows/0/id/1"):
+                assert (await site.get(f"executions/x1/calls/1?at={path}")).status_code == 404, path
 
     @pytest.mark.parametrize("payloads", ["shapes", "none"])
     async def test_shows_the_program_values_and_answer_whatever_is_recorded_of_them(
@@ -269,7 +296,7 @@ class TestMarks:
             status, error = ExecutionStatus.FAILED, f"ToolError: no {token}"
             await state.execution("x1", f"send(to='{token}')", *calls, status=status, error=error)
             await state.question(question(arguments={"to": token}), at=time.time())
-            assert marked(await site.text("executions/x1")) == ["EMAIL_1"] * 2
+            assert marked(await site.text("executions/x1")) == ["EMAIL_1"] * 4
             assert marked(await site.text("executions/x1/calls/1")) == ["EMAIL_1"] * 2
             assert marked(await site.text("executions/x1/calls/2")) == ["EMAIL_1"]
             assert marked(await site.text("approvals/a1")) == ["EMAIL_1"]

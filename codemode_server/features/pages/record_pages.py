@@ -9,11 +9,14 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from html import unescape
+from itertools import chain
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
 import anyio
 import anyio.to_thread
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -29,6 +32,7 @@ from codemode_server.domain.savings import METHOD, TokenUsage
 from codemode_server.executions.preflight.reading import read
 from codemode_server.features.pages.questions import answer_of, question_html, texts_of
 from codemode_server.features.pages.site import Site
+from codemode_server.features.pages.value_html import part_at, summary, value_html
 from codemode_server.features.pages.waterfall import waterfall
 from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools, arguments_of
@@ -39,6 +43,8 @@ UNFINISHED = frozenset({ExecutionStatus.QUEUED, ExecutionStatus.RUNNING, Executi
 _MAX_PARAMETER_CHARACTERS = 4_000
 _MAX_SEARCH_CHARACTERS = 200
 _MAX_CALLS = 500
+_MAX_ERROR_CHARACTERS = 300
+"""Of the error of a call in the list."""
 _DIGEST = re.compile(r"sha256 [0-9a-f]{64}, \d+ characters")
 """What `state.payloads: shapes` records of a program."""
 _PERIODS = (7, 30, 90)
@@ -98,7 +104,7 @@ class RecordPages:
     async def _execution(self, request: Request) -> Response:
         name, given = ExecutionId(request.path_params["name"]), request.query_params.get("after", "0")
         after, records = int(given[:9]) if given.isdecimal() else 0, self._records
-        found = await records.find(name, after=after, limit=_MAX_CALLS + 1, with_values=False)
+        found = await records.find(name, after=after, limit=_MAX_CALLS + 1, values="small")
         if found is None:
             return self._site.message(404, "Not recorded", f"No execution {name} of yours is recorded (any more).")
         record, calls, code = found
@@ -111,6 +117,7 @@ class RecordPages:
         waits, retries = await records.history.waits_and_retries(records.principal, name)
         is_code_whole = bool(code) or not _DIGEST.fullmatch(record.code or "")
         lines = _lines(record.code or "", calls[:_MAX_CALLS]) if is_code_whole else {}
+        summaries = {it.call.seq: self._summary(it) for it in calls[:_MAX_CALLS]}
         ended = record.ended_at if record.ended_at is not None else time.time()
         bars = waterfall(calls[:_MAX_CALLS], waits, retries, lines, began=record.started_at, ended=ended)
         marks: dict[int, list[int]] = {}
@@ -128,28 +135,44 @@ class RecordPages:
             can_run_again=bool(code),
             usage=None if records.savings is None else await records.savings.execution(records.principal, name),
             bars=bars,
+            summaries=summaries,
             marks=marks,
             more_after=calls[_MAX_CALLS - 1].call.seq if len(calls) > _MAX_CALLS else None,
-            known=await self._known_tokens(record.code, record.description, record.error, record.answer),
+            known=await self._known_tokens(
+                *(record.code, record.description, record.error, record.answer),
+                *chain.from_iterable(summaries.values()),
+            ),
         )
+
+    def _summary(self, it: CallRecord) -> tuple[str, str | None]:
+        """The arguments and the error of a call in a line each."""
+        records, error = self._records, it.outcome.error if it.outcome else None
+        arguments = records.config.redactor.value(it.call.arguments)
+        return summary(arguments) if isinstance(arguments, dict) else "", records.masked(error, _MAX_ERROR_CHARACTERS)
 
     async def _call(self, request: Request) -> Response:
         execution_id, records = ExecutionId(request.path_params["name"]), self._records
         made = await records.call(execution_id, min(request.path_params["seq"], 2**31))
         if made is None:
             return self._site.message(404, "Not recorded", "The journal has no such call of yours (any more).")
-        arguments, result = await anyio.to_thread.run_sync(records.values, made)
+        path, start = request.query_params.get("at", ""), request.query_params.get("from", "0")
+        try:
+            parts = await anyio.to_thread.run_sync(
+                _parts, records, made, path, int(start[:9]) if start.isdecimal() else 0
+            )
+        except LookupError:
+            return self._site.message(404, "Not there", "This call has no such value.")
         error = records.masked(made.outcome.error) if made.outcome else None
         return await self._site.page(
             "call",
             "executions",
             execution_id=execution_id,
             made=made,
-            arguments=arguments,
-            result=result,
+            parts=parts,
+            path=path,
             error=error,
             note=made.unreadable,
-            known=await self._known_tokens(arguments, result, error),
+            known=await self._known_tokens(*map(unescape, parts.values()), error),
         )
 
     async def _cancel(self, request: Request, _: Mapping[str, str]) -> Response:
@@ -258,6 +281,14 @@ class RecordPages:
             servers=[(mask(it.name), it.tokens) for it in servers],
             executions=executions,
         )
+
+
+def _parts(records: Records, made: CallRecord, path: str, start: int) -> dict[str, Markup]:
+    """HTML of the values of a call, or of the part that a link names. Raises `LookupError`: there is none."""
+    values = records.whole_values(made)
+    if path:
+        return {path.strip("/"): value_html(part_at(values, path), path, start=start)}
+    return {name.capitalize(): value_html(value, f"/{name}") for name, value in values.items()}
 
 
 def _lines(code: str, calls: Sequence[CallRecord]) -> dict[tuple[str, str], list[int]]:

@@ -11,12 +11,12 @@ WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY scripts/build_hook.py scripts/build_hook.py
 COPY codemode_server codemode_server
-RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[postgres]"
+RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[conditions,microvm,postgres]"
 
 FROM python:3.13-slim-bookworm
 # hadolint ignore=DL3013
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir --no-index --find-links /wheels "codemode-server[postgres]" \
+    pip install --no-cache-dir --no-index --find-links /wheels "codemode-server[conditions,microvm,postgres]" \
     && useradd --uid 10001 --create-home codemode \
     && mkdir -m 700 /data /data/codemode-server /data/codemode-server/workspaces /cache /config \
     && chown -R codemode: /data /cache /config

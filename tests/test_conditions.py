@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from typing import Any
 
 import pytest
 
+from codemode_server.calls.policy import conditions
 from codemode_server.calls.policy.conditions import MAX_VALUES, Arguments, Condition, NotEvaluable
+from codemode_server.support.extras import install_command
 from tests.tables import rows, tables
 
 TABLES = tables(__file__)
@@ -46,6 +49,13 @@ def test_what_is_missing_or_of_another_type_can_t_be_evaluated(text: str, argume
 def test_what_is_no_condition_is_refused_with_its_place(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         Condition(text)
+
+
+def test_where_the_extra_is_missing_a_condition_is_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cel_expr_python", None)
+    conditions._environment.cache_clear()
+    with pytest.raises(ValueError, match=re.escape(install_command("conditions"))):
+        Condition("args.owner == 'acme'")
 
 
 NESTED: dict[str, Any] = {}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from codemode_server.support import extras
 from codemode_server.support.extras import command_for
 from tests.tables import rows, tables
 
@@ -35,3 +36,13 @@ def test_the_command_shows_no_password_of_an_address(tmp_path: Path) -> None:
     direct_url = json.dumps({"url": "https://ann:s3cret@example.org/codemode.whl", "archive_info": {}})
     command = command_for("semantic", str(tmp_path), direct_url)
     assert command == "pip install 'codemode-server[semantic] @ https://example.org/codemode.whl'"
+
+
+def test_the_command_names_the_extras_that_are_installed_since_installers_remove_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pipx_metadata.json").touch()
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    monkeypatch.setattr(extras, "_is_installed", {"phonenumbers", "python-stdnum"}.__contains__)
+    monkeypatch.setattr(extras, "_direct_url", lambda: None)
+    assert extras.install_command("packages") == "pipx install --force 'codemode-server[packages,privacy]'"

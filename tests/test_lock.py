@@ -75,9 +75,12 @@ def test_no_lock_names_the_address_of_an_index(lock: Path) -> None:
 
 
 def test_what_runs_in_and_around_the_sandbox_is_pinned_for_users_too() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
     pinned = {
         requirement.name
-        for requirement in map(Requirement, [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]])
+        for requirement in map(
+            Requirement, [*PROJECT["project"]["dependencies"], *extras["microvm"], *PROJECT["build-system"]["requires"]]
+        )
         if str(requirement.specifier).startswith("==")
     }
     assert pinned == {"wasmtime", "microsandbox", "componentize-py"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codemode_server.cli.terminal import announce, load_with_warnings, show
+from codemode_server.cli.terminal import announce, is_confirmed, load_with_warnings, show
 from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import IsolationLevel
@@ -25,10 +27,12 @@ from codemode_server.sandbox.registry import (
     install_packages,
     installed_packages,
     package_checks,
+    proposed_extra,
 )
 from codemode_server.search.vector_ranker import SearchDiagnosis, diagnose
 from codemode_server.startup.stores import database_place
 from codemode_server.storage.database import Database
+from codemode_server.support.extras import install, install_command
 from codemode_server.support.text import escaped
 
 
@@ -120,6 +124,10 @@ def add_arguments_setup(parser: argparse.ArgumentParser) -> None:
 
 def run_setup(parsed: argparse.Namespace) -> int:
     sandbox = load_with_warnings(parsed).settings.sandbox
+    if (extra := proposed_extra(sandbox)) and sys.stdin.isatty():
+        question = f"This machine can run microVMs, the strongest sandbox, with the extra `{extra}` (117 MB)."
+        if is_confirmed(f"{question}\n  {install_command(extra)}\nInstall it now? [y/N] ") and install(extra):
+            os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - the rest of `setup`, with what is installed now
     steps = anyio.run(_prepare, sandbox, parsed.archive)
     for step in steps:
         show(escaped(step.line))

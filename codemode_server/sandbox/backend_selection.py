@@ -93,7 +93,7 @@ async def choose(
             continue
         for failed, why in failures:
             more = "see `codemode-server doctor`"
-            logger.warning("programs run in %s, in no %s: %s; %s", spec.sandbox, failed.sandbox, why.reason, more)
+            logger.warning("programs run in %s, in no %s: %s; %s", spec.sandbox, failed.sandbox, why, more)
         return Choice(backend, "; ".join(why.reason for _, why in failures))
     _, last = failures[-1]
     if demanded := demand(settings):

@@ -333,6 +333,14 @@ def demand(settings: SandboxSettings) -> str:
     return f"sandbox.require: {settings.require}" if settings.require != "any" else ""
 
 
+def proposed_extra(settings: SandboxSettings) -> str | None:
+    """The extra with which this machine could run programs in stronger isolation; None if it needs none."""
+    from codemode_server.sandbox.backends.microvm import runtime
+
+    has_microvms = any(it.isolation is IsolationLevel.MICROVM for it in candidates(settings))
+    return "microvm" if has_microvms and runtime.is_proposed() else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
     """What `codemode-server node` offers, and to whom."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
+import subprocess
 import sys
 from enum import StrEnum
 from functools import cache
@@ -41,8 +43,50 @@ def installer(prefix: str) -> Installer:
 
 
 def install_command(extra: str) -> str:
-    """The command that adds an extra, or starts the product with it if each start makes an environment."""
-    return command_for(extra, sys.prefix, _direct_url())
+    """The command that adds an extra, or starts the product with it if each start makes an environment. It names the
+    extras that are installed, which most installers would remove."""
+    found = installer(sys.prefix)
+    extras = {extra} if found is Installer.PIP else {extra, *_installed_extras()}
+    return command_for(",".join(sorted(extras)), sys.prefix, _direct_url())
+
+
+def install(extra: str) -> bool:
+    """Runs the command that adds an extra; its output goes to the terminal. True if it is installed now."""
+    command = shlex.split(install_command(extra))
+    if command[0] == "pip":
+        command = [sys.executable, "-m", *command]
+    if installer(sys.prefix) in (Installer.UVX, Installer.PIPX_RUN) or shutil.which(command[0]) is None:
+        return False
+    return subprocess.run(command, check=False).returncode == 0  # noqa: S603 - our own command
+
+
+def _installed_extras() -> set[str]:
+    """The extras whose packages are all installed."""
+    from packaging.requirements import Requirement  # takes 24 ms, which only a message needs
+
+    try:
+        metadata = distribution(_NAME).metadata
+    except PackageNotFoundError:
+        return set()
+    needed = [Requirement(line) for line in metadata.get_all("Requires-Dist") or []]
+    found = set()
+    for extra in metadata.get_all("Provides-Extra") or []:
+        own = [
+            it.name
+            for it in needed
+            if it.marker and "extra ==" in str(it.marker) and it.marker.evaluate({"extra": extra})
+        ]
+        if own and all(map(_is_installed, own)):
+            found.add(extra)
+    return found
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def command_for(extra: str, prefix: str, direct_url: str | None) -> str:

@@ -15,7 +15,8 @@ import pytest
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import runtime
 from codemode_server.sandbox.backends.microvm.runtime import read_doctor
-from codemode_server.sandbox.registry import SandboxSettings, candidates
+from codemode_server.sandbox.registry import SandboxSettings, candidates, proposed_extra
+from codemode_server.support.extras import install_command
 
 REFLINK = """\
 warn: MSB_HOME does not support reflink clones
@@ -110,13 +111,33 @@ async def test_a_package_that_is_not_installed_is_told(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("system", "machine", "reason"),
     [
-        ("linux", "x86_64", "the package 'microsandbox' is not installed"),
         ("darwin", "x86_64", "there are no microVMs of microsandbox for macOS on x86_64"),
         ("win32", "AMD64", "there are no microVMs of microsandbox for Windows on AMD64"),
     ],
 )
 def test_a_platform_without_the_package_is_told_as_such(system: str, machine: str, reason: str) -> None:
     assert runtime.not_installed(system, machine).reason == reason
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the device of Linux")
+@pytest.mark.parametrize(("has_device", "is_proposed"), [(True, True), (False, False)])
+def test_the_extra_is_proposed_where_the_machine_has_virtualization(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_device: bool, is_proposed: bool
+) -> None:
+    device = tmp_path / "kvm"
+    if has_device:
+        device.touch()
+    monkeypatch.setattr(runtime, "_KVM", device)
+    monkeypatch.setitem(sys.modules, "microsandbox", None)
+    assert (proposed_extra(SandboxSettings()) == "microvm") == is_proposed
+    assert proposed_extra(SandboxSettings(backend="wasm")) is None
+    problem = runtime.not_installed("linux", "x86_64")
+    assert problem.reason == (
+        "this machine can run microVMs, and the extra `microvm` is not installed"
+        if has_device
+        else f"this machine has no {device}"
+    )
+    assert problem.remedy.endswith(install_command("microvm"))
 
 
 def test_a_home_that_can_not_be_written_is_told(msb_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
+from codemode_server.support.extras import install_command
 from codemode_server.support.json_values import is_nested_deeper, values_in
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Condition:
         try:
             environment = _environment()
         except ImportError:
-            raise ValueError("conditions need the Python package cel-expr-python, which is not installed") from None
+            raise ValueError(f"needs an optional part, for conditions: {install_command('conditions')}") from None
         try:
             self._expression = environment.compile(text)
         except (RuntimeError, ValueError) as error:

@@ -123,7 +123,8 @@ async def prepare(settings: SandboxSettings, archive: Path | None, announce: Ann
         return Check("image", state, f"not needed, since `sandbox.backend` is `{settings.backend}`")
     if not demand(settings) and archive is None:
         if runtime.version() is None:
-            return Check("image", "ok", "not needed, since there is no microsandbox for this platform")
+            missing = runtime.not_installed(sys.platform, platform.machine())
+            return Check("microVMs", "skipped", missing.reason, missing.remedy)
         if (problem := await runtime.virtualization()) is not None:
             return Check("image", "ok", f"not needed, since no microVM can run here: {problem.reason}")
     try:

@@ -19,6 +19,7 @@ import anyio.to_thread
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.processes.child_process import run
+from codemode_server.support.extras import install_command
 from codemode_server.support.text import clean_line
 
 _DOCTOR_SECONDS = 60.0
@@ -33,6 +34,7 @@ main()
 """
 """The script `msb` of the package, whose own file may not be beside Python. It exits with `_NOT_FOUND` also if the
 runtime is incomplete."""
+_KVM = Path("/dev/kvm")
 _FREE_MB = 128
 """Space for what VMs write beside the image; a pull that needs more fails with its own message."""
 
@@ -155,9 +157,26 @@ def free_mb(folder: Path) -> int:
     return shutil.disk_usage(place).free // 2**20
 
 
+def is_proposed() -> bool:
+    """True if this machine can probably run microVMs and the extra that does is not installed."""
+    return version() is None and _is_supported(sys.platform, platform.machine()) and _has_virtualization()
+
+
 def not_installed(system: str, machine: str) -> SandboxUnavailable:
     """Why the package is not installed; arguments as of `sys.platform` and `platform.machine()`."""
-    if (system, machine.lower()) in (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64")):
-        return SandboxUnavailable("the package 'microsandbox' is not installed", "install codemode-server again")
-    name = {"win32": "Windows", "linux": "Linux", "darwin": "macOS"}.get(system, system)
-    return SandboxUnavailable(f"there are no microVMs of microsandbox for {name} on {machine}")
+    if not _is_supported(system, machine):
+        name = {"win32": "Windows", "linux": "Linux", "darwin": "macOS"}.get(system, system)
+        return SandboxUnavailable(f"there are no microVMs of microsandbox for {name} on {machine}")
+    command = install_command("microvm")
+    if _has_virtualization():
+        return SandboxUnavailable("this machine can run microVMs, and the extra `microvm` is not installed", command)
+    return SandboxUnavailable(f"this machine has no {_KVM}", f"turn on virtualization, then: {command}")
+
+
+def _is_supported(system: str, machine: str) -> bool:
+    return (system, machine.lower()) in (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"))
+
+
+def _has_virtualization() -> bool:
+    """What can be known without the package, whose `msb doctor` checks more."""
+    return sys.platform == "darwin" or _KVM.exists()

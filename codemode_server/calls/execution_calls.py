@@ -101,6 +101,8 @@ class AskedApprovals:
     """Numbers of calls that a person was asked about → the call with a summary of its arguments, without secrets."""
     questions: dict[int, str] = field(default_factory=dict)
     """The same → the commands that answer the question."""
+    for_good: dict[int, str] = field(default_factory=dict)
+    """The same → the command after which such calls are not asked about; empty if there is none."""
     refusals: dict[str, Approval] = field(default_factory=dict)
     """Spellings of the calls that the person refused → the question."""
     outlive_program: bool = False

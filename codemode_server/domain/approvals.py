@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -29,8 +30,14 @@ class AnswerScope(StrEnum):
     CALL = "call"  # this call alone
     EXECUTION = "execution"  # calls of this tool in the rest of this program
     SESSION = "session"  # calls of this tool in this session whose arguments fit the pattern
+    TOOL = "tool"  # calls of this tool in this session
+    READS = "reads"  # every call of the readers, which the configuration says to only read then
     ALWAYS = "always"  # every call that the rule allows, which is written into the configuration
     ARRIVED = "arrived"  # this call, which is not sent, since an earlier run's attempt arrived
+
+
+FOR_GOOD = (AnswerScope.READS, AnswerScope.ALWAYS)
+"""What is written into the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,10 @@ class Question:
     """Labelled tools whose results this session has read."""
     pattern: Mapping[str, JsonValue] | None = None
     """The arguments that an answer for the session fixes; None if there is no such answer."""
+    has_session: bool = False
+    """True if more programs of this session may follow."""
+    readers: tuple[str, ...] = ()
+    """Tools of this server, this one among them, that seem to only read, and ask since the server does not say so."""
     rule: str | None = None
     """The rule that the answer `always` would write, as YAML; None if there is no such answer."""
     is_unanswered: bool = False
@@ -94,8 +105,24 @@ class Question:
     def scopes(self) -> tuple[AnswerScope, ...]:
         if self.is_unanswered:
             return AnswerScope.ARRIVED, AnswerScope.CALL
-        session = () if self.pattern is None else (AnswerScope.SESSION,)
-        return AnswerScope.CALL, AnswerScope.EXECUTION, *session, *(() if self.rule is None else (AnswerScope.ALWAYS,))
+        offered = (
+            (AnswerScope.SESSION, bool(self.pattern)),
+            (AnswerScope.TOOL, self.has_session),
+            (AnswerScope.READS, bool(self.readers)),
+            (AnswerScope.ALWAYS, self.rule is not None),
+        )
+        return AnswerScope.CALL, AnswerScope.EXECUTION, *(scope for scope, is_offered in offered if is_offered)
+
+    @property
+    def for_good(self) -> str:
+        """The command after which this call, or all that only read, are not asked about; empty if there is none."""
+        if self.readers:
+            return f"codemode-server effects accept {shlex.quote(self.server)}"
+        return f"codemode-server permissions allow {shlex.quote(f'{self.server}/{self.tool}')}" if self.rule else ""
+
+    def without_configuration(self) -> Question:
+        """The question without the answers that write into the configuration."""
+        return replace(self, rule=None, readers=())
 
     def without_values(self, tokens: Collection[str] | None = None) -> Question:
         """The question without what these privacy tokens stand for, or all of them."""

@@ -44,7 +44,7 @@ FEATURES = (
         provides={
             "approver": "approver:person_approver",
             "question_text": "message:short_text",
-            "write_rule": "patterns:write_rule",
+            "write_answer": "patterns:write_answer",
             "status_lines": "commands:status_lines",
         },
     ),

@@ -113,7 +113,9 @@ def _question(execution: Execution, seq: int) -> str:
     approvals = execution.calls.approvals
     line = f"call {seq}, {approvals.waiting.get(seq, execution.awaited[seq])}"
     question = approvals.questions.get(seq)
-    return line if question is None else f"{line}: {question}"
+    for_good = approvals.for_good.get(seq)
+    again = f"; so that it is not asked again: {for_good}" if for_good else ""
+    return line if question is None else f"{line}: {question}{again}"
 
 
 async def report_progress(execution: Execution, send: SendProgress, product: Product) -> None:

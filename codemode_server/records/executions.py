@@ -24,7 +24,7 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.config.loading import load_place
 from codemode_server.config.settings import Settings
-from codemode_server.domain.approvals import REFUSED_SECONDS, AnswerScope, Approval, ApprovalAnswer, ApprovalId
+from codemode_server.domain.approvals import FOR_GOOD, REFUSED_SECONDS, Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.calls import CallOutcome, CallStatus
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, PlanReport
@@ -184,8 +184,8 @@ class Records:
         return None if approval is None else self._offered(approval)
 
     def _offered(self, it: Approval) -> Approval:
-        """Without the answer `always` where no file can get its rule."""
-        return it if self.loaded.place is not None else replace(it, question=replace(it.question, rule=None))
+        """Without the answers for good where no file can get them."""
+        return it if self.loaded.place is not None else replace(it, question=it.question.without_configuration())
 
     async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> None:
         approval, stored = await self.stored_approvals.get(self.principal, approval_id), None
@@ -195,12 +195,12 @@ class Records:
             stored = await self.stored_approvals.answer(approval_id, answer, replaces_refusal=answer.is_approved)
         if stored is None or stored.answer != answer:
             raise CodemodeError(f"the question {approval_id} was answered or withdrawn meanwhile")
-        if answer.is_approved and answer.scope is AnswerScope.ALWAYS and self.loaded.place is not None:
+        if answer.is_approved and answer.scope in FOR_GOOD and self.loaded.place is not None:
             try:
-                await anyio.to_thread.run_sync(create, "write_rule", self.loaded.place, stored.question)
+                await anyio.to_thread.run_sync(create, "write_answer", self.loaded.place, stored.question, answer.scope)
             except CodemodeError as error:
                 raise CodemodeError(
-                    f"approved for this program only, since the rule could not be written: {error}"
+                    f"approved for this program only, since the answer could not be written: {error}"
                 ) from error
 
     def masked(self, text: str | None, limit: int = _MAX_ERROR_CHARACTERS) -> str | None:

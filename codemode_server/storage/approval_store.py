@@ -190,8 +190,8 @@ def _from_question(data: bytes) -> tuple[CallKey, str, Question]:
     stored = json.loads(data.decode("utf-8", "surrogatepass"))
     fields: dict[str, Any] = stored["question"]
     fields["effect"] = Effect(fields["effect"])
-    for name in ("done", "lines", "changes", "sources", "reads"):
-        fields[name] = tuple(fields[name])
+    for name in ("done", "lines", "changes", "sources", "reads", "readers"):
+        fields[name] = tuple(fields.get(name, ()))
     return CallKey(*stored["call"]), stored["definition"], Question(**fields)
 
 

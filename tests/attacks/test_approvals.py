@@ -153,6 +153,6 @@ async def test_a_question_holds_no_secret_and_offers_no_session_for_one(app: App
         (shown,) = person.seen
         assert CANARY not in shown.message
         assert '  repo: "***"' in shown.message
-        assert "in this session" not in str(shown.requested_schema)
+        assert "in this session, as shown" not in str(shown.requested_schema)
         await it.host.run(CREATE + CALL)
-        assert "in this session" in str(person.seen[1].requested_schema), "the control"
+        assert "in this session, as shown" in str(person.seen[1].requested_schema), "the control"

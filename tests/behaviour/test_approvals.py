@@ -21,6 +21,7 @@ from codemode_server.app import App
 from codemode_server.calls.execution_calls import MAX_OPEN_QUESTIONS
 from codemode_server.cli import run as main
 from codemode_server.config import load
+from codemode_server.domain.approvals import AnswerScope
 from codemode_server.features.approvals import commands as approvals
 from codemode_server.mcp_server.server import McpServer
 
@@ -30,10 +31,12 @@ from .product import Host, Product, configuration, for_all, office
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
 ASK = {"rules": [{"ask": "github/create_issue", "reason": "issues are public"}]}
-ONCE, PROGRAM, SESSION, ALWAYS, NO = (
+ONCE, PROGRAM, SESSION, TOOL, READS, ALWAYS, NO = (
     "Allow this call",
     "Allow this tool for the rest of this program",
     "Allow it in this session, as shown",
+    "Allow this tool in this session, whatever it sends",
+    "Always allow what only reads on this server",
     "Always allow this tool",
     "No",
 )
@@ -150,7 +153,7 @@ async def test_an_answer_for_the_session_covers_what_fits_the_shown_pattern_and_
     person = choosing(SESSION, NO)
     async with connected(app, person, "legacy") as it:
         await it.host.run(CREATE + create("the first"))
-        assert '“In this session” covers: owner="ada", repo="web"; any title' in person.seen[0].message
+        assert '“As shown” covers: owner="ada", repo="web"; any title' in person.seen[0].message
         await it.host.run(CREATE + create("the second"))
         assert len(person.seen) == 1
         for other in (
@@ -160,6 +163,36 @@ async def test_an_answer_for_the_session_covers_what_fits_the_shown_pattern_and_
         ):
             assert "the user refused it" in (await it.host.run(CREATE + other)).error["message"]
         assert titles(it.host) == ["the first", "the second"]
+
+
+async def test_an_answer_for_the_tool_in_this_session_covers_whatever_it_sends_and_no_other_session(app: App) -> None:
+    person = choosing(TOOL, NO)
+    async with connected(app, person, "legacy") as it:
+        await it.host.run(CREATE + create("one"))
+        await it.host.run(CREATE + create("two", owner="eve"))
+        assert (len(person.seen), titles(it.host)) == (1, ["one", "two"])
+    async with connected(app, person, "legacy") as other:
+        assert "the user refused it" in (await other.host.run(CREATE + create("three"))).error["message"]
+
+
+async def test_a_person_says_for_good_that_what_seems_to_read_only_reads(tmp_path: Path) -> None:
+    """The server says nothing of its tools. What changes something is asked about as before."""
+    person = choosing(READS, NO)
+    listing = "from servers.github import list_issues\nlen(list_issues(repo='web'))"
+    async with product(tmp_path, watch=True, permissions={"preset": "careful"}) as app:
+        async with connected(app, person) as it:
+            assert not (await it.host.run(listing)).result.is_error
+            assert "codemode-server effects accept github" in person.seen[0].message
+            await it.host.until(lambda: bool(app.config.settings.servers["github"].effects))
+            assert app.config.settings.servers["github"].effects == {"list_issues": "read"}
+            assert not (await it.host.run(listing.replace("web", "other"))).result.is_error
+            assert len(person.seen) == 1
+            assert "the user refused it" in (await it.host.run(CREATE + create("one"))).error["message"]
+        async with connected(app) as it, it.host.running(CREATE + create("two")) as answers:
+            question = await it.question()
+            assert AnswerScope.READS not in question.question.scopes
+            await it.answer(question)
+            await it.host.until(lambda: bool(answers))
 
 
 async def test_what_was_forbidden_while_the_person_thought_is_not_sent(tmp_path: Path) -> None:

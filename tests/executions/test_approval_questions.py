@@ -85,17 +85,22 @@ def test_whatever_is_cut_the_meaning_of_each_answer_is_shown() -> None:
     rule, pattern = "- allow: github/create_issue", {"owner": "ada", "count": 1}
     shown = short_text(replace(asked, question=replace(asked.question, rule=rule, pattern=pattern)))
     assert len(shown) <= MAX_SHORT_CHARACTERS
-    *_, session, always, whole = shown.splitlines()
-    assert session.startswith('“In this session” covers: owner="ada", count=1; any a0, ')
+    *_, session, always, again, whole = shown.splitlines()
+    assert again.startswith("So that it is not asked again: ")
+    assert session.startswith('“As shown” covers: owner="ada", count=1; any a0, ')
     assert always == f"“Always” adds to permissions.rules: {rule}"
     assert whole.endswith("approvals show a1")
 
 
-def test_an_answer_for_the_session_that_fixes_no_argument_says_that_it_covers_every_call() -> None:
-    wide = question(arguments={"query": "DELETE FROM orders"}, pattern={})
-    assert "“In this session” covers: EVERY call of this tool, with any query" in short_text(wide)
-    narrow = question(arguments={"query": "DELETE FROM orders", "db": "a"}, pattern={"db": "a"})
-    assert "EVERY" not in short_text(narrow), "control"
+def test_the_command_after_which_it_is_not_asked_again_is_named() -> None:
+    ruled = question(rule="- allow: github/create_issue")
+    assert "not asked again: codemode-server permissions allow github/create_issue" in short_text(ruled)
+    reading = question(readers=("get_issue", "list_issues"), rule="- allow: github/get_issue")
+    assert "“What only reads” has 2 of its tools, by name and description: get_issue, list_issues" in short_text(
+        reading
+    )
+    assert "not asked again: codemode-server effects accept github" in short_text(reading)
+    assert "again" not in short_text(replace(ruled, question=ruled.question.without_configuration()))
 
 
 @pytest.mark.parametrize(
@@ -169,6 +174,12 @@ GIVEN = {"owner": "ada", "number": 1, "title": "a text"}
 YES = ApprovalAnswer(True, AnswerScope.SESSION)
 
 
+def test_an_answer_for_the_tool_covers_it_whatever_it_sends() -> None:
+    given = replace(question(arguments=GIVEN, has_session=True), answer=ApprovalAnswer(True, AnswerScope.TOOL))
+    assert AnswerScope.TOOL in given.question.scopes
+    assert covers(given, question(arguments={"owner": "eve", "more": 1}))
+
+
 @pytest.mark.parametrize(
     ("arguments", "is_covered"),
     [
@@ -194,6 +205,9 @@ def test_an_answer_for_the_session_covers_exactly_what_fits(arguments: dict[str,
     [
         ({}, AnswerScope.EXECUTION, True),
         ({}, AnswerScope.CALL, False),
+        ({"execution_id": "x2"}, AnswerScope.TOOL, True),
+        ({"session_id": "s2"}, AnswerScope.TOOL, False),
+        ({"execution_id": "x2"}, AnswerScope.READS, False),
         ({"execution_id": "x2"}, AnswerScope.EXECUTION, False),
         ({"execution_id": "x2"}, AnswerScope.SESSION, True),
         ({"session_id": "s2"}, AnswerScope.SESSION, False),

@@ -25,6 +25,8 @@ QUESTION = Question(
     done=("1. github.get_repo",),
     lines=("3: create_issue(title='Bug')",),
     pattern={"title": "Bug"},
+    has_session=True,
+    readers=("create-issue", "list_issues"),
     rule="- allow: github/create-issue",
 )
 ALLOW = {"answer": "allow", "scope": "call"}

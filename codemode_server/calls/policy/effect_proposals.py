@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from codemode_server.calls.policy.rules import PermissionRules, Subject
 from codemode_server.calls.policy.settings import PermissionSettings
-from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.naming import words
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.support.text import counted
@@ -25,7 +25,7 @@ def _set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 """A name that is no glob, and can be taken for no other."""
 _READS = _set("get list search read describe find show view lookup count retrieve")
 _CHANGES = _set(
@@ -66,15 +66,18 @@ def _is_change(word: str) -> bool:
 
 
 def proposed_readers(permissions: PermissionSettings, catalog: Catalog) -> Mapping[str, Sequence[Tool]]:
-    """By the raw names of servers, the tools that seem to only read and would not be asked about, or not be denied, if
-    the configuration said so."""
+    """By the raw names of servers, what `readers_among` finds there."""
     rules = PermissionRules(permissions)
-    found: dict[str, list[Tool]] = {}
-    for server in catalog.servers:
-        for tool in filter(lambda it: seems_to_read(it.definition), server.tools):
-            subject = Subject.of_tool(server, tool)
-            if _is_held(rules, subject) and not _is_held(rules, replace(subject, effect="read")):
-                found.setdefault(server.raw_name, []).append(tool)
+    return {server.raw_name: tools for server in catalog.servers if (tools := readers_among(rules, server))}
+
+
+def readers_among(rules: PermissionRules, server: Server) -> Sequence[Tool]:
+    """The tools that seem to only read and would not be asked about, or not be denied, if the configuration said so."""
+    found: list[Tool] = []
+    for tool in filter(lambda it: seems_to_read(it.definition), server.tools):
+        subject = Subject.of_tool(server, tool)
+        if _is_held(rules, subject) and not _is_held(rules, replace(subject, effect="read")):
+            found.append(tool)
     return found
 
 

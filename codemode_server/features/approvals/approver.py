@@ -24,6 +24,7 @@ from codemode_server.calls.execution_calls import ExecutionCalls
 from codemode_server.calls.targets import CallTarget, ToolTarget
 from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.domain.approvals import (
+    FOR_GOOD,
     NOBODY,
     AnswerScope,
     Approval,
@@ -38,7 +39,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.features import provided
 from codemode_server.features.approvals.elicitation import ElicitationChannel
 from codemode_server.features.approvals.message import commands_of
-from codemode_server.features.approvals.patterns import covers, spelling_of, write_rule
+from codemode_server.features.approvals.patterns import covers, spelling_of, write_answer
 from codemode_server.features.approvals.question import definition_digest, done_so_far, question_of
 from codemode_server.support.off_loop import is_large, run_sized
 from codemode_server.support.text import clean_line
@@ -70,6 +71,8 @@ _SCOPES = {
     AnswerScope.CALL: "for this call",
     AnswerScope.EXECUTION: "for the rest of this program",
     AnswerScope.SESSION: "for this session",
+    AnswerScope.TOOL: "for this session",
+    AnswerScope.READS: "for all that only reads",
     AnswerScope.ALWAYS: "always",
 }
 
@@ -97,7 +100,7 @@ def person_approver(app: App) -> PersonApprover:
         (ElicitationChannel(app.config), *(it(app.config) for it in provided("approval_channel"))),
         texts_of=lambda execution_id: app.executions.texts_of(execution_id),
         sources_of=app.sources.labelled,
-        write_rule=None if place is None else partial(write_rule, place),
+        write_answer=None if place is None else partial(write_answer, place),
     )
 
 
@@ -110,8 +113,8 @@ class PersonApprover:
     channels: Sequence[ApprovalChannel]
     texts_of: Callable[[ExecutionId], ProgramTexts] = lambda _: ProgramTexts()
     sources_of: Callable[[Caller], Awaitable[tuple[str, ...]]] | None = None
-    write_rule: Callable[[Question], None] | None = None
-    """Writes the rule of an answer `always`, in a thread; without it that answer is not offered."""
+    write_answer: Callable[[Question, AnswerScope], None] | None = None
+    """Writes an answer for good into the configuration, in a thread; without it none is offered."""
     clock: Callable[[], float] = time.time
     _open: dict[ApprovalId, _Open] = field(default_factory=dict)
     _places: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_OPEN))
@@ -148,6 +151,7 @@ class PersonApprover:
             for _ in range(_MAX_RESULTS):
                 approval = await self.store.ask(approval)
                 calls.approvals.questions[call.seq] = _commands(calls, approval)
+                calls.approvals.for_good[call.seq] = approval.question.for_good
                 on_question()
                 decision = await self._asked(calls, _Open(approval, spelling, calls))
                 if not (problem := _result_problem(target, decision)):
@@ -168,8 +172,8 @@ class PersonApprover:
         question = await run_sized(is_long, build, call, target, ask, self.config)
         sources = () if self.sources_of is None else await self.sources_of(calls.caller)
         question = replace(question, sources=tuple(map(self.config.redactor.text, sources)))
-        if self.write_rule is None or not calls.caller.is_local:  # the configuration is not theirs
-            question = replace(question, rule=None)
+        if self.write_answer is None or not calls.caller.is_local:  # the configuration is not theirs
+            question = question.without_configuration()
         return Approval(
             _new_id(),
             calls.execution_id,
@@ -244,17 +248,17 @@ class PersonApprover:
         answer = replace(answer, answered_at=self.clock())
         with anyio.CancelScope(shield=True):  # the person has answered, whatever becomes of the program
             stored = await self.store.answer(one.approval.approval_id, answer)
-            if stored is not None and stored.answer == answer and answer.scope is AnswerScope.ALWAYS:
-                await self._write(stored.question)
+            if stored is not None and stored.answer == answer and answer.scope in FOR_GOOD:
+                await self._write(stored.question, answer.scope)
         await self._settle(one, stored or replace(one.approval, answer=answer))
 
-    async def _write(self, question: Question) -> None:
-        if self.write_rule is None or question.rule is None:
+    async def _write(self, question: Question, scope: AnswerScope) -> None:
+        if self.write_answer is None or scope not in question.scopes:
             return
         try:
-            await anyio.to_thread.run_sync(self.write_rule, question)
+            await anyio.to_thread.run_sync(self.write_answer, question, scope)
         except (CodemodeError, OSError) as error:
-            logger.warning("the rule %s of your answer could not be written: %s", question.rule, error)
+            logger.warning("your answer could not be written; %s does the same: %s", question.for_good, error)
 
     async def _settle(self, one: _Open, answered: Approval) -> None:
         """Hand the answer to its call, and to those that it covers as well."""

@@ -19,6 +19,7 @@ from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnsw
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.features.approvals.message import commands_of, one_line, pattern_text, short_text, whole_text
 from codemode_server.records.executions import Records, stored_records
+from codemode_server.support.text import counted
 
 if TYPE_CHECKING:
     from codemode_server.app import App
@@ -28,6 +29,8 @@ _SCOPES = {
     "call": AnswerScope.CALL,
     "program": AnswerScope.EXECUTION,
     "session": AnswerScope.SESSION,
+    "tool": AnswerScope.TOOL,
+    "reads": AnswerScope.READS,
     "always": AnswerScope.ALWAYS,
     "arrived": AnswerScope.ARRIVED,
 }
@@ -50,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(_SCOPES)[:-1],
         default="call",
         help="what the approval holds for: this call (default), this tool in the rest of the program, calls like it in "
-        "this session, or always",
+        "this session, this tool in this session, always all that only reads on this server, or always this tool",
     )
     arrived.set_defaults(scope="arrived")
     arrived.add_argument("--result", default="", metavar="JSON", help="what the tool answered; default: None")
@@ -90,7 +93,7 @@ def _list(approvals: Sequence[Approval], refused: Sequence[Approval], *, as_json
     blocks = [
         f"{it.approval_id}  {local_time(it.asked_at)}  program {it.execution_id}\n{_indented(it)}" for it in approvals
     ]
-    how = "codemode-server approvals approve ID [--for program|session|always] | deny ID"
+    how = "codemode-server approvals approve ID [--for program|session|tool|reads|always] | deny ID"
     how += " | arrived ID [--result JSON]" if any(it.question.is_unanswered for it in approvals) else ""
     return "\n\n".join([*blocks, how, *past])
 
@@ -117,6 +120,9 @@ def _approve(records: Records, approval_id: str, scope: AnswerScope, result: str
         AnswerScope.ARRIVED: f"Go on as if it had arrived, with the result {one_line(result or 'None', 200)}?",
         AnswerScope.EXECUTION: f"Approve {one_line(asked.title, 200)} for the rest of this program?",
         AnswerScope.SESSION: f"Approve it in this session with {pattern_text(asked, 500)}?",
+        AnswerScope.TOOL: "Approve this tool in this session, whatever it sends?",
+        AnswerScope.READS: f"Always approve {counted(len(asked.readers), 'tool')} of {one_line(asked.server, 200)} as "
+        f"tools that only read, in {records.loaded.path}?",
         AnswerScope.ALWAYS: f"Always approve it, by `{asked.rule}` in {records.loaded.path}?",
     }[scope]
     if not person_confirms(whole_text(approval), meaning):

@@ -25,6 +25,8 @@ CHOICES = {
     "Allow this call": AnswerScope.CALL,
     "Allow this tool for the rest of this program": AnswerScope.EXECUTION,
     "Allow it in this session, as shown": AnswerScope.SESSION,
+    "Allow this tool in this session, whatever it sends": AnswerScope.TOOL,
+    "Always allow what only reads on this server": AnswerScope.READS,
     "Always allow this tool": AnswerScope.ALWAYS,
 }
 NO = "No"

@@ -68,9 +68,8 @@ def pattern_text(question: Question, longest: int) -> str:
     fixed = question.pattern or {}
     free = [name for name in question.arguments if name not in fixed]
     shown = [f"{_name(name, 40)}={value_text(value, 100)}" for name, value in fixed.items()]
-    every = "any" if fixed else "EVERY call of this tool, with any"
-    anything = f"{every} {', '.join(_name(name, 40) for name in free)}" if free else ""
-    return one_line("; ".join(filter(None, [", ".join(shown), anything])) or "no arguments", longest)
+    anything = f"any {', '.join(_name(name, 40) for name in free)}" if free else ""
+    return one_line("; ".join(filter(None, [", ".join(shown), anything])), longest)
 
 
 def value_text(value: JsonValue, longest: int) -> str:
@@ -141,9 +140,13 @@ def _scopes(asked: Question, longest: int, longest_rule: int) -> list[str]:
             f"“It arrived”: it is not sent; the program gets {result}.",
             "“Send it again”: if it did arrive, it happens twice. “Give up”: it fails; a later resume asks again.",
         ]
-    session = [] if asked.pattern is None else [f"“In this session” covers: {pattern_text(asked, longest)}"]
-    always = [] if asked.rule is None else [f"“Always” adds to permissions.rules: {one_line(asked.rule, longest_rule)}"]
-    return [*session, *always]
+    lines = [f"“As shown” covers: {pattern_text(asked, longest)}"] if asked.pattern else []
+    if asked.readers:
+        names = one_line(", ".join(asked.readers), longest_rule)
+        lines.append(f"“What only reads” has {len(asked.readers)} of its tools, by name and description: {names}")
+    if asked.rule is not None:
+        lines.append(f"“Always” adds to permissions.rules: {one_line(asked.rule, longest_rule)}")
+    return [*lines, *([f"So that it is not asked again: {asked.for_good}"] if asked.for_good else [])]
 
 
 def _section(heading: str, lines: Sequence[str], budget: int | None, count: int = 0) -> list[str]:

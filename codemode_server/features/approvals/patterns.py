@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+from codemode_server.calls.policy.effect_proposals import readers_among
 from codemode_server.calls.policy.names import Spellings, fits
 from codemode_server.calls.policy.rules import PermissionRules
 from codemode_server.calls.targets import CallTarget, ToolTarget
@@ -22,6 +23,7 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.support.redaction import MASK
 
 _MAX_FIXED_CHARACTERS = 100
+_MAX_READERS = 100
 _FREE_TEXT = frozenset({"body", "comment", "content", "description", "message", "prompt", "subject", "text", "title"})
 """Arguments that are written anew for each call, also where they are one word."""
 
@@ -44,11 +46,13 @@ def covers(given: Approval, other: Approval) -> bool:
     if asked.reason != others.reason:  # what was approved is not all that this call is asked for
         return False
     match answer.scope:
-        case AnswerScope.EXECUTION | AnswerScope.ALWAYS:  # the rule is in force a moment later
+        case AnswerScope.EXECUTION | AnswerScope.READS | AnswerScope.ALWAYS:  # the file is in force a moment later
             return given.execution_id == other.execution_id
+        case AnswerScope.TOOL:
+            return given.session_id == other.session_id
         case AnswerScope.SESSION:
             is_same = given.session_id == other.session_id
-            return is_same and asked.pattern is not None and _fits(asked.pattern, asked.arguments, others.arguments)
+            return is_same and bool(asked.pattern) and _fits(asked.pattern or {}, asked.arguments, others.arguments)
     return False
 
 
@@ -114,9 +118,24 @@ def always_rule(settings: Settings, target: CallTarget, ask: Ask) -> str | None:
     return f"- allow: {server}/{tool}"
 
 
-def write_rule(place: ConfigFile, question: Question) -> None:
-    """Allow this tool, and nothing else, where the question's rule asks. Blocks. Raises `CodemodeError`."""
+def readers_of(settings: Settings, target: CallTarget, ask: Ask) -> tuple[str, ...]:
+    """The raw names of the tools that seem to only read, if this one is among them and nothing but its effect has it
+    asked about."""
+    rules = PermissionRules(settings.permissions)
+    if not isinstance(target, ToolTarget) or rules.place_before_asking(ask.reason) is None:
+        return ()
+    readers = tuple(it.raw_name for it in readers_among(rules, target.server))
+    return readers if target.raw_name in readers and len(readers) <= _MAX_READERS else ()
+
+
+def write_answer(place: ConfigFile, question: Question, scope: AnswerScope) -> None:
+    """Write what an answer for good says: that the question's readers only read, or a rule that allows this tool, and
+    nothing else, where the question's rule asks. Blocks. Raises `CodemodeError`."""
     with saving.locked(place) as file:
+        if scope is AnswerScope.READS:
+            file.text.set_effects(question.server, dict.fromkeys(question.readers, "read"))
+            file.save()
+            return
         index = PermissionRules(load_place(place).settings.permissions).place_before_asking(question.reason)
         if question.rule is None or index is None:
             raise CodemodeError(

@@ -23,7 +23,7 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
 from codemode_server.executions.preflight.reading import read
 from codemode_server.features.approvals.message import MAX_PATTERN_CHARACTERS, pattern_text, value_text
-from codemode_server.features.approvals.patterns import always_rule, default_pattern
+from codemode_server.features.approvals.patterns import always_rule, default_pattern, readers_of
 from codemode_server.support.text import first_lines, one_line
 
 MAX_LINES = 4
@@ -94,6 +94,8 @@ def question_of(
         changes=tuple(_line(redactor.text(line)) for line in ask.details),
         lines=tuple(_line(redactor.text(line)) for line in lines),
         pattern=default_pattern(arguments) if has_session else None,
+        has_session=has_session,
+        readers=readers_of(config.settings, target, ask),
         rule=always_rule(config.settings, target, ask),
         is_unanswered=ask.is_unanswered,
         reads=tuple(map(_line, reads_of(arguments, target))) if ask.is_unanswered else (),

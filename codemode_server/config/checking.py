@@ -79,7 +79,7 @@ def find(tree: Node, path: Sequence[str | int]) -> Node:
 
 
 def _is_as_written(path: KeyPath) -> bool:
-    return len(path) >= 3 and path[0] == "servers" and path[2] in _AS_WRITTEN
+    return (len(path) >= 3 and path[0] == "servers" and path[2] in _AS_WRITTEN) or path[:1] == ("env",)
 
 
 def _place(detail: ErrorDetails) -> KeyPath:

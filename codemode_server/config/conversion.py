@@ -108,9 +108,9 @@ class Reading:
             return node
         for variable, value, is_default in expansion.used:
             self.used.add(variable)
-            in_server = len(place) >= 3 and place[0] == "servers"
-            if (in_server and place[2] in _MAY_BE_SECRET) or looks_secret(variable):
-                key = str(place[-1]) if in_server else ""
+            is_for_server = _is_for_server(place)
+            if is_for_server or looks_secret(variable):
+                key = str(place[-1]) if is_for_server else ""
                 self.secrets.add_variable(variable, key, value, is_default=is_default)
         for reference, secret in expansion.secrets:
             self.references.setdefault(reference, set()).add(server)
@@ -139,7 +139,7 @@ class Reading:
             return False
 
     def _with_paths(self, settings: Settings) -> Settings:
-        servers = {name: self._with_server_paths(server) for name, server in settings.servers.items()}
+        servers = {name: self._completed_server(server, settings.env) for name, server in settings.servers.items()}
         state = settings.state.model_copy(
             update={
                 "dir": settings.state.dir and self._path(settings.state.dir),
@@ -158,10 +158,12 @@ class Reading:
         own = {"servers": servers, "state": state, "search": search, "sandbox": sandbox}
         return settings.model_copy(update=sections | own)
 
-    def _with_server_paths(self, server: ServerSettings) -> ServerSettings:
+    def _completed_server(self, server: ServerSettings, shared: Mapping[str, str]) -> ServerSettings:
+        """The server with absolute paths, and with the environment that all servers get."""
         if server.command is not None:
             command = self._path(server.command) if _is_path(server.command) else server.command
-            return server.model_copy(update={"command": command, "cwd": self._path(server.cwd or ".")})
+            env = {**shared, **server.env}
+            return server.model_copy(update={"command": command, "cwd": self._path(server.cwd or "."), "env": env})
         if server.headers_command is not None and _is_path((words := words_of(server.headers_command))[0]):
             return server.model_copy(update={"headers_command": shlex.join([self._path(words[0]), *words[1:]])})
         return server
@@ -245,8 +247,12 @@ def _named_servers(settings: Settings) -> Iterator[NamedServer]:
 
 
 def _may_hold_secret(place: checking.KeyPath) -> bool:
-    is_of_server = place[0] == "servers" and len(place) >= 3 and place[2] in _MAY_BE_SECRET
-    return is_of_server or looks_secret(str(place[-1]))
+    return _is_for_server(place) or looks_secret(str(place[-1]))
+
+
+def _is_for_server(place: checking.KeyPath) -> bool:
+    """True if a server gets the value at this place, which may be a secret."""
+    return place[0] == "env" or (place[0] == "servers" and len(place) >= 3 and place[2] in _MAY_BE_SECRET)
 
 
 class _LeftOut(Exception):

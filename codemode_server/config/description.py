@@ -95,6 +95,9 @@ def shown_address(address: str, loaded: LoadedSettings) -> str:
 def _lines(name: str, node: Node, *, is_masked: bool = False) -> Iterator[str]:
     """Each value on a line with the keys that lead to it; a command with its arguments is one line."""
     if isinstance(node.value, dict):
+        if is_masked and name == "env":
+            yield f"{name}: {', '.join(node.entries)}"
+            return
         members = dict(node.entries)
         args = members.get("args")
         if "command" in members and args is not None and isinstance(args.value, list):

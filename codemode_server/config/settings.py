@@ -16,7 +16,7 @@ from codemode_server.features import FEATURES
 from codemode_server.mcp_server.http_settings import HttpSettings as HttpSettings
 from codemode_server.mcp_server.http_settings import PrincipalName
 from codemode_server.sandbox.registry import SandboxSettings as SandboxSettings
-from codemode_server.support.setting_types import Holds, Number, Seconds, Section
+from codemode_server.support.setting_types import Environment, Holds, Number, Seconds, Section
 from codemode_server.upstreams.transports import registry as transports
 
 SERVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
@@ -227,6 +227,9 @@ class Settings(Section):
 
     servers: dict[Annotated[str, Field(pattern=SERVER_NAME)], ServerSettings] = Field(default={})
     """The upstream MCP servers by name; the name becomes the Python package `servers.<name>`."""
+    env: Environment = Field(default={}, repr=False)
+    """Environment of all servers that are processes, such as proxies and certificates. The `env` of a server comes
+    before it."""
     principal: PrincipalName | None = None
     """Name of the principal that uses this server: the owner of its workspace, stored results, approvals and records.
     The variable `CODEMODE_PRINCIPAL` overrides it. Default: `default`."""

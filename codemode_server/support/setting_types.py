@@ -41,6 +41,19 @@ def seconds_of(text: str) -> float:
     return int(text[:-1]) * _UNITS[text[-1]]
 
 
+def _can_be_passed(environment: dict[str, str]) -> dict[str, str]:
+    for name, value in environment.items():
+        if not name or "=" in name or "\0" in name:
+            raise ProblemWithin("is not the name of an environment variable", name)
+        if "\0" in value:
+            raise ProblemWithin("holds a NUL character", name)
+    return environment
+
+
+Environment = Annotated[dict[str, str], AfterValidator(_can_be_passed)]
+"""Variables that a process gets."""
+
+
 class Holds(Enum):
     """Marks fields whose values are masked."""
 

@@ -33,7 +33,7 @@ from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.processes.stream_readers import BoundedBytes
 from codemode_server.support.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
 from codemode_server.support.redaction import Redactor
-from codemode_server.support.setting_types import ProblemWithin, Section
+from codemode_server.support.setting_types import Environment, ProblemWithin, Section
 from codemode_server.upstreams.answers import ConnectionEnded
 from codemode_server.upstreams.messages import MAX_MESSAGE_BYTES, JoinedLines, Unread, parse_line, too_large
 from codemode_server.upstreams.transports.registry import Transport, TransportSpec
@@ -72,6 +72,8 @@ _OF_NETWORK = (
     *("SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "UV_SYSTEM_CERTS"),
     "UV_NATIVE_TLS",
 )
+NETWORK_VARIABLES = (*_OF_NETWORK, "NO_PROXY", "no_proxy")
+"""Variables for proxies and certificates, which are the same for all servers."""
 _ABOUT_NETWORK = re.compile(
     "certificate|issuer|ssl|tls|proxy|connect|resol|network|time(d )?.?out|fetch|download|dns|ENOTFOUND", re.IGNORECASE
 )
@@ -85,8 +87,9 @@ class StdioSettings(Section):
     configuration file."""
     args: tuple[str, ...] = Field(default=(), repr=False)
     """Arguments of `command`, passed as they stand: no shell reads them, so write `${HOME}` for `~`."""
-    env: dict[str, str] = Field(default={}, repr=False)
-    """Environment of `command`, beside the few variables that are always passed (PATH, HOME, USER …)."""
+    env: Environment = Field(default={}, repr=False)
+    """Environment of `command`, beside the few variables that are always passed (PATH, HOME, USER …) and those of all
+    servers (`env` at the top of the file)."""
     cwd: str | None = None
     """Working directory of `command`; relative to the configuration file. Default: the folder of that file, since hosts
     start us from anywhere."""
@@ -105,16 +108,6 @@ class StdioSettings(Section):
             if "\0" in arg:
                 raise ProblemWithin("holds a NUL character", index)
         return args
-
-    @field_validator("env")
-    @classmethod
-    def _env_can_be_passed(cls, env: dict[str, str]) -> dict[str, str]:
-        for name, value in env.items():
-            if not name or "=" in name or "\0" in name:
-                raise ProblemWithin("is not the name of an environment variable", name)
-            if "\0" in value:
-                raise ProblemWithin("holds a NUL character", name)
-        return env
 
 
 class StdioTransport(Transport):
@@ -356,7 +349,7 @@ def _missing_variables(given: Mapping[str, str], output: str | None) -> str:
     if not lacking or (output is not None and not _ABOUT_NETWORK.search(output)):
         return ""
     names = ", ".join(lacking)
-    return f" ({names}: set here, but not for this server; name it in its `env`, as `{lacking[0]}: ${{{lacking[0]}}}`)"
+    return f" ({names}: set here, but not for this server; `codemode-server import --env` gives them to all servers)"
 
 
 def _remedy(command: str) -> str:

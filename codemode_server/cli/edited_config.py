@@ -59,7 +59,8 @@ def locked(place: ConfigFile) -> Iterator[EditedFile]:
 
 def print_added(made: ImportPlan, storage: SecretDestination, file: EditedFile) -> None:
     names = [it.name for it in made.additions]
-    show(f"added {', '.join(names)} to {file.place.path}")
+    added = [*(names and [", ".join(names)]), *([f"for all servers {', '.join(made.env)}"] if made.env else [])]
+    show(f"added {' and '.join(added)} to {file.place.path}")
     if made.secrets:
         show(f"secrets stored in {storage.place}: {', '.join(made.secrets)}")
     if made.to_set:

@@ -10,9 +10,10 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from codemode_server.cli import edited_config
-from codemode_server.cli.terminal import show
+from codemode_server.cli.terminal import is_confirmed, show
 from codemode_server.config.host_reading import (
     MAX_HOST_FILE_BYTES,
     FoundServer,
@@ -21,7 +22,7 @@ from codemode_server.config.host_reading import (
     read_text,
 )
 from codemode_server.config.hosts import HOSTS, System, all_places
-from codemode_server.config.import_plan import Addition, ImportPlan, plan, unite
+from codemode_server.config.import_plan import Addition, ImportPlan, plan, shared_variables, unite
 from codemode_server.config.saving import EditedFile
 from codemode_server.config.secrecy import looks_secret
 from codemode_server.domain.errors import CodemodeError, SettingsError
@@ -50,6 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="take all of the user's servers without being asked")
     parser.add_argument("--yes", dest="all", action="store_true", help="the same; of a file, all that is in it")
     parser.add_argument("--project", action="store_true", help="with --all or --from: those of this folder's files too")
+    parser.add_argument(
+        "--env", action="store_true", help="give all servers the proxies and certificates that this shell has"
+    )
     parser.add_argument("--dry-run", action="store_true", help="show what would be taken, and change nothing")
 
 
@@ -64,21 +68,25 @@ def run(parsed: argparse.Namespace) -> int:
     preview = _planned(servers, file, SecretDestination(file, parsed.secrets))
     if page := _page(preview.additions, files, [*equal, *preview.skipped]):
         show(page)
-    if not preview.additions:
+    shared = shared_variables(servers, os.environ, file.text.environment())
+    if not preview.additions and not (parsed.env and shared):
         called = f" called {', '.join(map(repr, names))}" if names else ""
         others = "".join(map(_hint, names)) if names else f"; {_HOW_TO_ADD}"
         show(f"there is nothing to take over{called}{others}")
         return 1 if names else 0
-    chosen = _chosen(parsed, names, preview.additions, are_named=bool(parsed.hosts and not paths))
-    if parsed.dry_run or not chosen:
+    are_named = bool(parsed.hosts and not paths)
+    chosen = _chosen(parsed, names, preview.additions, are_named=are_named) if preview.additions else []
+    if not (chosen or parsed.env) or not _takes_environment(parsed, shared):
+        shared = {}
+    if parsed.dry_run or not (chosen or shared):
         print("nothing was changed")
         return 0
     with edited_config.locked(file.place) as file:  # read anew: the question may have taken long
         storage = SecretDestination(file, parsed.secrets)
-        made = _planned(chosen, file, storage)
-        if made.additions:
+        made = _planned(chosen, file, storage, shared)
+        if made.additions or made.env:
             save(file, made, storage)
-    if not made.additions:
+    if not (made.additions or made.env):
         print("nothing was changed")
         return 0
     edited_config.print_added(made, storage, file)
@@ -91,8 +99,26 @@ def run(parsed: argparse.Namespace) -> int:
     return code
 
 
-def _planned(found: Sequence[FoundServer], file: EditedFile, storage: SecretDestination) -> ImportPlan:
-    return plan(found, file.text.servers(), storage.new(), storage.variables, file.folder)
+def _planned(
+    found: Sequence[FoundServer],
+    file: EditedFile,
+    storage: SecretDestination,
+    shared: Mapping[str, str] = MappingProxyType({}),
+) -> ImportPlan:
+    return plan(found, file.text.servers(), storage.new(), storage.variables, file.folder, shared)
+
+
+def _takes_environment(parsed: argparse.Namespace, shared: Mapping[str, str]) -> bool:
+    """True if all servers shall get these variables; asks the person."""
+    if parsed.env or not shared:
+        return bool(shared)
+    names = ", ".join(shared)
+    if parsed.dry_run or parsed.all or not sys.stdin.isatty():
+        show(f"servers don't get {names}; `codemode-server import --env` gives them to all")
+        return False
+    return is_confirmed(
+        f"Servers don't get {names}, which you have here. Give them to all servers? [Y/n] ", default=True
+    )
 
 
 def _host_files(hosts: Sequence[str] | None) -> Iterator[SourceServers]:
@@ -127,7 +153,7 @@ def _chosen(
         if len(taken) < len(additions):
             show("servers of this folder's files are left out; take them by name, or with --project")
         return taken
-    if parsed.dry_run:
+    if parsed.dry_run or (parsed.env and not sys.stdin.isatty()):
         return []
     if not sys.stdin.isatty():
         raise CodemodeError(

@@ -100,6 +100,9 @@ class Reading:
         try:
             expansion = expand(node.value, self.variables, references, may_run=server not in self.from_hosts)
         except NotExpandable as error:
+            if place[:1] == ("env",) and len(place) == 2:
+                self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: left out, since {error}")
+                raise _LeftOut from None
             if not is_off:
                 self.problems.add(node.line, node.where, str(error))
                 self._excused.append(place)
@@ -256,7 +259,7 @@ def _is_for_server(place: checking.KeyPath) -> bool:
 
 
 class _LeftOut(Exception):
-    """Raised for a value of a disabled server that can't be expanded."""
+    """Raised for a value that can't be expanded, of a disabled server or of the environment of all servers."""
 
 
 def _is_path(command: str) -> bool:

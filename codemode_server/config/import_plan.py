@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
 from codemode_server.config.conversion import Reading
 from codemode_server.config.document import parse
@@ -19,6 +21,7 @@ from codemode_server.config.settings import ServerSettings
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.support.known_tokens import KNOWN_TOKEN
+from codemode_server.support.network_variables import NETWORK_VARIABLES
 
 _CONNECTION = ("command", "args", "env", "cwd", "url", "transport", "headers", "headers_command")
 _PASSWORD = re.compile(r"(?<=://)([^:/@?#\s]*):([^@/?#\s]+)@")
@@ -45,6 +48,8 @@ class ImportPlan:
     additions: list[Addition] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables for all servers."""
     to_set: dict[str, str] = field(default_factory=dict)
     """Variables that are nowhere set, with the servers that need them."""
 
@@ -74,14 +79,17 @@ def plan(
     storage: SecretNames,
     variables: Mapping[str, str],
     base_dir: Path,
+    shared: Mapping[str, str] = MappingProxyType({}),
 ) -> ImportPlan:
-    made = ImportPlan()
+    """What these servers add to those that are `existing`, and `shared` to the environment of all."""
+    env = without_literal_secrets("proxy", {"env": shared}, storage)["env"]
+    made = ImportPlan(env=cast("Mapping[str, str]", env))
     names = _Names(existing)
     there: dict[str, list[str]] = {}
     for server in found:
         added_before = dict(storage.added)
         try:
-            entry = without_literal_secrets(server.name, server.entry, storage)
+            entry = without_literal_secrets(server.name, _without_shared(server.entry, shared), storage)
         except CodemodeError as error:
             made.skipped.append(f"{server.name} of {server.source}: {error}")
             continue
@@ -106,6 +114,29 @@ def plan(
     return made
 
 
+def shared_variables(
+    found: Iterable[FoundServer], environ: Mapping[str, str], existing: Mapping[str, Any]
+) -> dict[str, str]:
+    """The proxies and certificates that the environment has, or that the person's hosts give to more than one server,
+    and that our servers don't all get yet."""
+    counts = Counter(
+        (name, value)
+        for server in found
+        if server.scope == "user"
+        for name, value in _texts(server.entry, "env").items()
+        if not _VARIABLE.search(value)
+    )
+    values = {name: value for (name, value), count in counts.items() if count > 1}
+    values |= {name: value.replace("$", "$$") for name, value in environ.items() if value}
+    return {name: values[name] for name in NETWORK_VARIABLES if name in values and name not in existing}
+
+
+def _without_shared(entry: Mapping[str, Plain], shared: Mapping[str, str]) -> Mapping[str, Plain]:
+    env = {name: value for name, value in _texts(entry, "env").items() if shared.get(name) != value}
+    others = {key: value for key, value in entry.items() if key != "env"}
+    return entry if not shared or "env" not in entry else {**others, "env": env} if env else others
+
+
 def settings_of(
     name: str, entry: Mapping[str, Plain], variables: Mapping[str, str], base_dir: Path
 ) -> tuple[ServerSettings | None, str]:
@@ -122,8 +153,12 @@ def settings_of(
 
 
 def _connection(entry: Any) -> dict[str, Any]:
-    """The fields that say which server it is; where a secret is stored makes no other one."""
+    """The fields that say which server it is; where a secret is stored makes no other one, nor do proxies and
+    certificates, which all servers may get."""
     fields = {key: entry[key] for key in _CONNECTION if entry.get(key)} if isinstance(entry, Mapping) else {}
+    if isinstance(env := fields.pop("env", None), Mapping):
+        own = {name: value for name, value in env.items() if name not in NETWORK_VARIABLES}
+        fields |= {"env": own} if own else {}
     named: dict[str, Any] = json.loads(re.sub(r"\$\{keyring:([^}]*)\}", r"${\1}", json.dumps(fields)))
     return named
 

@@ -21,6 +21,7 @@ from codemode_server.config.hosts import KnownHost
 from codemode_server.config.import_plan import literal_secrets, settings_of
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.settings import ServerSettings, ToolFilter
+from codemode_server.support.network_variables import NETWORK_VARIABLES
 
 _PACKAGE_RUNNERS = {"npx": ("-y", "--yes"), "uvx": ()}
 """Options that only say to a runner of packages that nobody has to be asked."""
@@ -85,7 +86,7 @@ def _is_same(name: str, ours: ServerSettings, name_there: str, theirs: ServerSet
         is_alike = (ours.url or "").rstrip("/") == (theirs.url or "").rstrip("/")
     else:
         is_alike = _starts_the_same(ours, theirs)
-    credentials = _credentials(theirs)
+    credentials = {key: value for key, value in _credentials(theirs).items() if key not in NETWORK_VARIABLES}
     given = _credentials(ours)
     if not is_alike or not credentials.keys() <= given.keys():
         return False

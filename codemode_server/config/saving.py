@@ -220,6 +220,15 @@ class ConfigText:
         sections = (tree.get(section) for section in SECTIONS)
         return {name: entry for section in sections if isinstance(section, dict) for name, entry in section.items()}
 
+    def environment(self) -> dict[str, Any]:
+        """The variables that all servers get."""
+        found = self._data().get("env")
+        return found if isinstance(found, dict) else {}
+
+    def add_environment(self, variables: Mapping[str, str]) -> None:
+        if variables:
+            self.text = file_edits.with_members(self.text, self._syntax, ("env",), variables)
+
     def rules(self) -> Any:
         return file_edits.find(self._data(), _RULES)
 

@@ -228,8 +228,8 @@ class Settings(Section):
     servers: dict[Annotated[str, Field(pattern=SERVER_NAME)], ServerSettings] = Field(default={})
     """The upstream MCP servers by name; the name becomes the Python package `servers.<name>`."""
     env: Environment = Field(default={}, repr=False)
-    """Environment of all servers that are processes, such as proxies and certificates. The `env` of a server comes
-    before it."""
+    """Environment of all servers that are processes, such as proxies and certificates. The `env` of a server
+    overrides it. One that refers to a variable that is not set is left out."""
     principal: PrincipalName | None = None
     """Name of the principal that uses this server: the owner of its workspace, stored results, approvals and records.
     The variable `CODEMODE_PRINCIPAL` overrides it. Default: `default`."""

@@ -63,6 +63,7 @@ class SecretDestination:
 
 
 def save(file: EditedFile, made: ImportPlan, storage: SecretDestination) -> None:
+    file.text.add_environment(made.env)
     file.text.add_servers({it.name: it.entry for it in made.additions})
     file.save(storage.storing(made.secrets))
 

@@ -31,6 +31,7 @@ from codemode_server.domain.errors import EncoderFailed, EncoderMissing
 from codemode_server.processes.child_process import kill_group, start_blocking
 from codemode_server.search.vectors import EncoderBusy, Vectors
 from codemode_server.support.extras import install_command
+from codemode_server.support.network_variables import NETWORK_VARIABLES
 from codemode_server.support.text import clean_line
 
 if TYPE_CHECKING:
@@ -63,9 +64,8 @@ _PASSED = (
     *("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "SENTENCE_TRANSFORMERS_HOME", "TORCH_HOME"),
 )
 _PASSED_FOR_DOWNLOADS = (
-    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HF_TOKEN", "HF_TOKEN_PATH"),
-    "HF_ENDPOINT",
+    *NETWORK_VARIABLES,
+    *("HF_TOKEN", "HF_TOKEN_PATH", "HF_ENDPOINT"),
 )
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from codemode_server import cli
 from codemode_server.config import load
+from codemode_server.support.network_variables import NETWORK_VARIABLES
 from tests.behaviour.product import PLAIN
 
 NOTES = """
@@ -71,7 +72,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     home.mkdir()
     project.mkdir()
     for variable in (*os.environ,):
-        if variable.startswith(("XDG_", "CODEMODE", "CLAUDE", "CODEX", "COPILOT", "GITHUB")):
+        names = ("XDG_", "CODEMODE", "CLAUDE", "CODEX", "COPILOT", "GITHUB")
+        if variable.startswith(names) or variable in NETWORK_VARIABLES:
             monkeypatch.delenv(variable)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.chdir(project)
@@ -217,6 +219,54 @@ class TestImport:
         assert machine.servers()["a"].tools.exclude == ("delete",)
         assert "a of Kiro, ~/.kiro/settings/mcp.json: the same as above" in machine.output
         assert machine.output.endswith("connect cursor\n  codemode-server connect kiro\n")
+
+    def test_proxies_and_certificates_are_given_to_all_servers(
+        self, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SSL_CERT_FILE", "/ca.pem")
+        machine.write(".cursor/mcp.json", cursor(a={"command": "x", "env": {"SSL_CERT_FILE": "/ca.pem"}}))
+        answer(monkeypatch, "all\n\n")
+
+        machine.run("import", "--no-test")
+
+        assert (
+            "Servers don't get SSL_CERT_FILE, which you have here. Give them to all servers? [Y/n] " in machine.output
+        )
+        assert "added a and for all servers SSL_CERT_FILE to " in machine.output
+        assert load().settings.env == {"SSL_CERT_FILE": "/ca.pem"}
+        assert machine.file.read_text().count("SSL_CERT_FILE") == 1
+        machine.run("import", "--all", "--no-test")
+        assert "in your configuration already" in machine.output
+
+    def test_without_a_terminal_they_have_to_be_asked_for(
+        self, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://me:{TOKEN}@proxy:3128")
+        machine.write(".cursor/mcp.json", cursor(a={"command": "x"}))
+
+        machine.run("import", "--all", "--no-test")
+        assert "servers don't get HTTPS_PROXY; `codemode-server import --env` gives them to all" in machine.output
+        assert load().settings.env == {}
+        assert machine.run("import", "--env") == 0
+
+        assert load().settings.env == {"HTTPS_PROXY": f"http://me:{TOKEN}@proxy:3128"}
+        assert "HTTPS_PROXY: http://me:${PROXY_PASSWORD}@proxy:3128" in machine.file.read_text()
+        assert "for all servers HTTPS_PROXY" in machine.output
+
+    def test_what_hosts_give_to_several_servers_is_offered_for_all_but_not_what_a_project_gives(
+        self, machine: Machine
+    ) -> None:
+        def given(value: str) -> dict[str, Any]:
+            return {"env": {"NODE_EXTRA_CA_CERTS": value, "HTTP_PROXY": value}}
+
+        machine.write(".cursor/mcp.json", cursor(a={"command": "x", "env": {"NODE_EXTRA_CA_CERTS": "/ca.pem"}}))
+        machine.write(".codex/config.toml", '[mcp_servers.b]\ncommand = "b"\nenv = {NODE_EXTRA_CA_CERTS = "/ca.pem"}\n')
+        theirs = cursor(c={"command": "c", **given("evil")}, d={"command": "d", **given("evil")})
+        (machine.project / ".mcp.json").write_text(json.dumps(theirs))
+
+        machine.run("import", "--all", "--env", "--no-test")
+
+        assert load().settings.env == {"NODE_EXTRA_CA_CERTS": "/ca.pem"}
 
     @pytest.mark.parametrize(
         "text",

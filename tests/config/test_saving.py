@@ -18,6 +18,7 @@ from codemode_server.config.places import Change, ConfigFile
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.support.file_records import TrustRecord, is_trusted
+from codemode_server.support.network_variables import NETWORK_VARIABLES
 
 TEXT = "servers:\n  a: {command: x}\n"
 
@@ -91,6 +92,8 @@ class TestSecrets:
                 assert add(file, "mine", "secret-of-mine") == 0
                 return "1\n"
 
+        for name in NETWORK_VARIABLES:  # which would be asked about
+            monkeypatch.delenv(name, raising=False)
         cursor = Path.home() / ".cursor/mcp.json"
         cursor.parent.mkdir(parents=True)
         cursor.write_text('{"mcpServers": {"other": {"command": "true", "env": {"API_KEY": "secret-of-other"}}}}')

@@ -115,8 +115,8 @@ async def test_a_failure_of_the_network_comes_with_the_variables_that_the_server
     server = ServerSettings(command="sh", args=("-c", f"echo '{said}' >&2; exit 1"), env=given)
     async with kit.pool({"s": server}) as pool:
         hint = (
-            " (SSL_CERT_FILE: set here, but not for this server; name it in its `env`, as "
-            "`SSL_CERT_FILE: ${SSL_CERT_FILE}`)"
+            " (SSL_CERT_FILE: set here, but not for this server; `codemode-server import --env` gives them to all "
+            "servers)"
         )
         assert kit.listing(pool, "s").error == (
             f"exited with code 1{hint if is_told else ''}; its stderr ends with:\n{said}"

@@ -31,6 +31,7 @@ from codemode_server.domain.tools import STDERR_MARK, STDOUT_MARK
 from codemode_server.processes.child_process import ChildProcess, OutputTail
 from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.processes.stream_readers import BoundedBytes
+from codemode_server.support.network_variables import CERTIFICATES, PROXIES
 from codemode_server.support.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
 from codemode_server.support.redaction import Redactor
 from codemode_server.support.setting_types import Environment, ProblemWithin, Section
@@ -67,13 +68,6 @@ _WHERE_TO_GET = {
     "uvx": "; it comes with uv, see https://docs.astral.sh/uv/",
     "npx": "; it comes with Node, see https://nodejs.org/",
 }
-_OF_NETWORK = (
-    *("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "SSL_CERT_FILE"),
-    *("SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "UV_SYSTEM_CERTS"),
-    "UV_NATIVE_TLS",
-)
-NETWORK_VARIABLES = (*_OF_NETWORK, "NO_PROXY", "no_proxy")
-"""Variables for proxies and certificates, which are the same for all servers."""
 _ABOUT_NETWORK = re.compile(
     "certificate|issuer|ssl|tls|proxy|connect|resol|network|time(d )?.?out|fetch|download|dns|ENOTFOUND", re.IGNORECASE
 )
@@ -345,7 +339,7 @@ def _why_not_started(cause: BaseException, command: str, cwd: str | None, env: M
 def _missing_variables(given: Mapping[str, str], output: str | None) -> str:
     """A clause on the variables for proxies and certificates that we have and the process has not; empty if there are
     none, or if `output`, what the process wrote, is not about the network. None: it has not said why it waits."""
-    lacking = [name for name in _OF_NETWORK if os.environ.get(name) and name not in given]
+    lacking = [name for name in (*PROXIES, *CERTIFICATES) if os.environ.get(name) and name not in given]
     if not lacking or (output is not None and not _ABOUT_NETWORK.search(output)):
         return ""
     names = ", ".join(lacking)

@@ -1,5 +1,6 @@
-"""The `workspace` command: shows the size of the files that programs wrote, and removes them. It needs neither the
-database nor free disk space, and may be used while programs run."""
+"""The `workspace` command: shows the size of the files that programs wrote, and removes them; a person at a terminal
+who removes all of them ends what they carried from one session to others. It works without the database and without
+free disk space, and may be used while programs run."""
 
 from __future__ import annotations
 
@@ -17,11 +18,13 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.executions.workspace import FOLDERS, Workspace
+from codemode_server.features import create
 from codemode_server.startup.stores import state_folder
 from codemode_server.support.text import escaped, one_line
 from codemode_server.support.untrusted_files import Entry, counted_bytes, remove_entry, used_bytes, walk
 
 CLEAN_COMMAND = "codemode-server workspace clean"
+FORGET_COMMAND = "`codemode-server sources forget workspace`"
 _MAX_LISTED = 20
 _MAX_PATH_CHARACTERS = 120
 _DAY_SECONDS = 86_400
@@ -50,12 +53,25 @@ def run(parsed: argparse.Namespace) -> int:
     show(description(loaded, workspace, found))
     if not is_cleaning:
         return 0
+    is_all = not older_than_days
+    if is_all and (sources := create("files_sources", loaded, otherwise=[])):
+        show("\n".join(["", "it may hold what these have returned:", *sources]))
     if not parsed.yes and not is_confirmed(f"Remove {found.text}, for good? [y/N] "):
         print("nothing was removed")
         return 1
     line, is_done = clean(workspace, older_than_days)
     show(line)
+    if is_all and is_done and sources:
+        show(_forgotten(loaded) if not parsed.yes else f"what it held still counts as read: {FORGET_COMMAND} ends that")
     return 0 if is_done else 1
+
+
+def _forgotten(loaded: LoadedSettings) -> str:
+    try:
+        create("forget_files", loaded)
+    except CodemodeError as error:
+        return f"what it held still counts as read, since it could not be forgotten: {error}"
+    return "what it held no longer counts as read by other sessions"
 
 
 @dataclass(slots=True)

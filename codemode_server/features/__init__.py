@@ -53,7 +53,11 @@ FEATURES = (
         commands={"tools": "show tools that changed since they were accepted, and accept them"},
         provides={"status_lines": "commands:status_lines"},
     ),
-    Feature("data_flow", commands={"sources": "show what sessions have read, or forget it"}),
+    Feature(
+        "data_flow",
+        commands={"sources": "show what sessions have read, or forget it"},
+        provides={"files_sources": "commands:files_sources", "forget_files": "commands:forget_files"},
+    ),
     Feature("direct_tools", provides={"direct_tools": "tools:DirectTools", "status_lines": "tools:status_lines"}),
     Feature(
         "dry_run",

@@ -86,3 +86,36 @@ async def test_the_running_product_forgets_at_once_and_what_is_read_afterwards_c
 
 def _program(host: Host, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "codemode_server", *command(host, *arguments)]
+
+
+WRITES = READS + "open('/workspace/notes.txt', 'w').write('what was read')\n"
+
+
+async def workspace_sources(host: Host, capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    found = await sources(host, capfd)
+    return next((it["sources"] for it in found if it["session"] == "workspace"), [])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+async def test_cleaning_the_workspace_ends_what_it_carried_to_other_sessions(
+    host: Host, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Where a person at a terminal does it; until then the list says which session and which files are behind it."""
+    await host.run(WRITES)
+    (bank,) = [it for it in await workspace_sources(host, capfd) if it["server"] == "bank"]
+    (session,) = [
+        it["session"] for it in await sources(host, capfd) if it["session"] not in ("workspace", "session logs")
+    ]
+    assert (bank["read_by"], bank["files"]) == ([session], ["notes.txt"])
+    assert await anyio.to_thread.run_sync(run, command(host)) == 0
+    assert f"bank.read: private (read by session {session}, written after " in capfd.readouterr().out
+    clean = [sys.executable, "-m", "codemode_server", "workspace", "clean"]
+    config = ["--config", str(host.folder / "upstream.yaml")]
+    ran = await anyio.to_thread.run_sync(without_terminal, [*clean, "--yes", *config])
+    assert "still counts as read: `codemode-server sources forget workspace` ends that" in ran.stdout
+    assert await workspace_sources(host, capfd) != []
+    await host.run(WRITES)
+    shown = await anyio.to_thread.run_sync(at_terminal, [*clean, *config])
+    assert "it may hold what these have returned:\r\n" in shown
+    assert "  bank.read: private\r\n" in shown
+    assert await workspace_sources(host, capfd) == []

@@ -8,9 +8,16 @@ import sys
 def main() -> None:
     """Run the command line; ends the process with its exit code."""
     try:
+        arguments = sys.argv[1:]
+        if "--attach" in arguments:
+            from codemode_server.shim.main import serve
+
+            arguments.remove("--attach")
+            if (code := serve(arguments)) is not None:
+                sys.exit(code)
         from codemode_server.cli import run
 
-        sys.exit(run(sys.argv[1:]))
+        sys.exit(run(arguments))
     except KeyboardInterrupt:  # also in an import, which takes most of the time of a short command
         sys.exit(130)
 

@@ -24,10 +24,14 @@ class Wire:
         """The answer to a request."""
         self._id += 1
         self.send({"jsonrpc": "2.0", "id": self._id, "method": method, "params": params})
+        return self.answer(self._id)
+
+    def answer(self, request_id: int | str) -> dict[str, Any]:
+        """The answer to a request that was sent."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             answer: dict[str, Any] = json.loads(line)
-            if answer.get("id") == self._id:
+            if answer.get("id") == request_id:
                 return answer
             self.others.append(answer)
         raise AssertionError("the process ended without an answer")

@@ -12,6 +12,7 @@ from codemode_server.startup.serve import serve
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP at http://HOST:PORT/mcp")
+    parser.add_argument("--listener", type=int, help=argparse.SUPPRESS)  # the socket of the person's running server
     parser.add_argument(
         "--new-token", action="store_true", help="make a new token for --http; the old one ends with this start"
     )
@@ -28,6 +29,7 @@ def run(parsed: argparse.Namespace) -> NoReturn:
     serve(
         config_file(parsed),
         getattr(parsed, "http", None),
+        listener=getattr(parsed, "listener", None),
         new_token=getattr(parsed, "new_token", False),
         has_mcp_tracing=not getattr(parsed, "no_mcp_tracing", False),
     )

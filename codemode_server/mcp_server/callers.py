@@ -1,6 +1,7 @@
 """Finds out who sends a request: hosts that use the same product must not see each other's results.
 
-- Over stdio, and in memory, a product has one host: all is one session.
+- Over stdio of its own, and in memory, a product has one host: all is one session.
+- The person's running server has a session for each connection of a host (`McpServer.run_connection`).
 - Over HTTP, the request brings the principal that its token proves, and a session of one principal is none of another.
 - Over HTTP, up to protocol 2025-11-25, it is the session that the transport issued at `initialize`. A request that
   names another is answered 404 by the transport, one that names none 400, so a client can't invent the header.
@@ -46,7 +47,7 @@ class Callers:
 
     def _identified(self, context: ServerRequestContext[Any, Any]) -> tuple[Session, Identity | None]:
         if context.request is None:
-            return self._without_http, None
+            return context.lifespan_context or self._without_http, None
         identity, issued = identity_of(context.request.scope), context.request.headers.get(_HEADER)
         if not issued or context.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
             return Session(_new(), is_ephemeral=True), identity

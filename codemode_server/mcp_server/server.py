@@ -9,6 +9,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from io import TextIOBase
 from typing import Any, Literal, TextIO, cast
@@ -24,8 +25,6 @@ from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from opentelemetry import context as trace_context
-from opentelemetry import propagate
 
 from codemode_server import __version__
 from codemode_server.config.settings import Settings
@@ -36,11 +35,13 @@ from codemode_server.mcp_server.arguments import checked
 from codemode_server.mcp_server.blocks import resource
 from codemode_server.mcp_server.callers import Callers
 from codemode_server.mcp_server.host_requests import HostRequests, features_of
+from codemode_server.mcp_server.host_trace import continue_host_trace
 from codemode_server.mcp_server.instructions import INSTRUCTIONS
 from codemode_server.mcp_server.offered_tools import OfferedTools, unknown_tool
 from codemode_server.mcp_server.opening import CAPABILITIES
 from codemode_server.mcp_server.product import Product, ToolContext
 from codemode_server.mcp_server.rendering import SCHEME
+from codemode_server.mcp_server.socket_streams import SocketLines
 from codemode_server.mcp_server.tools.registry import Answer, annotations_of, definitions, meta_tools
 from codemode_server.support.private_cipher import derived_key
 from codemode_server.support.text import clean, clean_line
@@ -57,7 +58,7 @@ _SEND_S = 5.0
 """A host that does not read its stream must not keep the others waiting."""
 _ANNOUNCED_AFTER_S = 0.2
 """A server that starts lists in several steps; the host is told once."""
-_TRACE_FIELDS = propagate.get_global_textmap().fields
+_connection: ContextVar[Session | None] = ContextVar("session of a connection", default=None)
 Definitions = list[dict[str, Any]]
 Request = ServerRequestContext[Any, Any]
 
@@ -176,8 +177,24 @@ class McpServer(Server[Any]):
         async with stdio_server(*files) as (read_stream, write_stream):
             await self.run(read_stream, write_stream, self.create_initialization_options())
 
-    async def _ready(self) -> Product:
+    async def run_connection(self, session: Session, lines: SocketLines) -> None:
+        """Serve one of several hosts, in this session, over a connection of its own. `announce_changes` runs for all
+        of them."""
+        connection = _connection.set(session)
+        try:
+            files = cast("anyio.AsyncFile[str]", lines)
+            async with stdio_server(files, files) as (read_stream, write_stream):
+                await self.run(read_stream, write_stream, self.create_initialization_options())
+        finally:
+            _connection.reset(connection)
+            self._listeners.pop(session.session_id, None)
+
+    async def wait_until_settled(self) -> None:
+        """Wait until the product is there, or has failed."""
         await self._is_settled.wait()
+
+    async def _ready(self) -> Product:
+        await self.wait_until_settled()
         if self._product is None:
             raise _NotStarted(self._failure)
         return self._product
@@ -341,11 +358,14 @@ def _key(secret: str | None, purpose: str) -> bytes:
 
 
 @asynccontextmanager
-async def _announcing(server: Server[Any]) -> AsyncIterator[None]:
-    """The time in which a server serves."""
+async def _announcing(server: Server[Any]) -> AsyncIterator[Session | None]:
+    """The time in which a server serves. Gives the session if it is that of one connection of several."""
+    if (session := _connection.get()) is not None:
+        yield session
+        return
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(cast("McpServer", server).announce_changes)
-        yield
+        yield None
         tasks.cancel_scope.cancel()
 
 
@@ -377,20 +397,3 @@ def _without_resources(request: Request) -> Request:
         return request
     taken = {name: value for name, value in wanted.items() if not name.startswith("resource")}
     return replace(request, params={**(request.params or {}), "notifications": taken})
-
-
-async def continue_host_trace(ctx: Request, call_next: CallNext) -> HandlerResult:
-    """Middleware outside mcp's span, which mcp makes a child of the `traceparent` in `_meta`: the HTTP header takes its
-    place where `_meta` has none, and the host's `baggage`, which mcp drops, is carried on."""
-    before = context = trace_context.get_current()
-    for carrier in (ctx.request.headers if ctx.request is not None else None, ctx.meta):
-        if carrier and not _TRACE_FIELDS.isdisjoint(carrier):
-            with suppress(ValueError, TypeError):  # anyone may have written it
-                context = propagate.extract(carrier, context)
-    if context is before:
-        return await call_next(ctx)
-    token = trace_context.attach(context)
-    try:
-        return await call_next(ctx)
-    finally:
-        trace_context.detach(token)

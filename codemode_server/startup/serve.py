@@ -7,13 +7,11 @@ library is still being imported (`mcp_server/opening.py`). The product is built 
 from __future__ import annotations
 
 import gc
-import ipaddress
 import logging
 import os
 import signal
-import socket
 import sys
-from dataclasses import dataclass
+import threading
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -23,6 +21,7 @@ import anyio.to_thread
 
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.mcp_server.opening import FirstLists, HostStreams, Opening
+from codemode_server.startup.http_listener import HttpListener, address
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from codemode_server.app import App
     from codemode_server.config import LoadedSettings
     from codemode_server.config.live import LiveConfig
-    from codemode_server.mcp_server.auth.authenticator import Authenticator
     from codemode_server.mcp_server.http import HttpService
+    from codemode_server.startup.shared_server import SharedServer
     from codemode_server.startup.upstream_catalog import UpstreamCatalog
 
 logger = logging.getLogger(__name__)
@@ -51,19 +50,31 @@ _STARTING_SECONDS = 5.0
 """After the first answer; then the libraries are loaded and the servers have listed their tools."""
 
 
-def serve(config: Path | None, http: str | None, *, new_token: bool = False, has_mcp_tracing: bool = True) -> NoReturn:
-    """Serve until the host disconnects or a signal arrives, then end the process with its exit code. Without
-    `has_mcp_tracing`, `tracing.mcp` is off."""
+def serve(
+    config: Path | None,
+    http: str | None,
+    *,
+    listener: int | None = None,
+    new_token: bool = False,
+    has_mcp_tracing: bool = True,
+) -> NoReturn:
+    """Serve until the host disconnects, or on the socket `listener` until no host is left for a while, or a signal
+    arrives, then end the process with its exit code. Without `has_mcp_tracing`, `tracing.mcp` is off."""
     start = _Start(config, has_mcp_tracing=has_mcp_tracing)
+    way: Opening | HttpListener | SharedServer
     if http is not None:
-        opening, listener = None, _HttpListener.open(*_address(http), start.configuration(), new_token=new_token)
+        way = HttpListener.open(*address(http), start.configuration(), new_token=new_token)
+    elif new_token:
+        raise SettingsError("--new-token is for --http; over stdio there is no token")
+    elif listener is not None:
+        from codemode_server.startup.shared_server import SharedServer
+
+        way = SharedServer(listener, start)
     else:
-        if new_token:
-            raise SettingsError("--new-token is for --http; over stdio there is no token")
-        opening, listener = Opening(HostStreams.standard(), start), None
-        opening.run()
+        way = Opening(HostStreams.standard(), start)
+        way.run()
     start.load_server()
-    anyio.run(_Service(start, listener, opening).run)
+    anyio.run(_Service(start, way).run)
     raise AssertionError("the process has ended")
 
 
@@ -76,17 +87,19 @@ class _Start:
         self.tools: UpstreamCatalog | None = None
         """As of the last run; None if it was not read for the lists."""
         self._configuration: LoadedSettings | SettingsError | None = None
+        self._loading = threading.Lock()
 
     def configuration(self) -> LoadedSettings | SettingsError:
-        """The configuration at the first call, or why it can't be used."""
+        """The configuration at the first call, or why it can't be used. May be called in several threads."""
         from codemode_server.config import load
 
-        if self._configuration is None:
-            try:
-                self._configuration = load(self.config)
-            except SettingsError as error:
-                self._configuration = error
-        return self._configuration
+        with self._loading:
+            if self._configuration is None:
+                try:
+                    self._configuration = load(self.config)
+                except SettingsError as error:
+                    self._configuration = error
+            return self._configuration
 
     @property
     def secret(self) -> str | None:
@@ -116,19 +129,19 @@ class _Start:
 class _Service:
     """One MCP server, the product behind it, and their end."""
 
-    def __init__(self, start: _Start, listener: _HttpListener | None, opening: Opening | None) -> None:
-        """Serves HTTP on the listener; without one, the requests over stdio that follow the opening."""
+    def __init__(self, start: _Start, way: Opening | HttpListener | SharedServer) -> None:
+        """`way`: who is served, the host behind an opening, or hosts over HTTP or at a socket."""
         from codemode_server.mcp_server.server import McpServer
 
         self._start = start
-        self._listener = listener
+        self._way = way
+        self._listener = way if isinstance(way, HttpListener) else None
         self._stop = anyio.Event()
         self._code = 0
         self._log = ""
         """Path of the log, for messages; empty until the log is started."""
-        self._opening = opening
         self._http: HttpService | None = None
-        self._front = McpServer(opening.definitions if opening is not None else None, start.secret)
+        self._front = McpServer(way.definitions if isinstance(way, Opening) else None, start.secret)
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -148,16 +161,19 @@ class _Service:
 
     async def _serve_front(self) -> None:
         try:
-            if self._opening is not None:
-                await self._front.run_streams(*self._opening.streams())
-            elif self._listener is not None:
-                await self._serve_http(self._listener)
+            if isinstance(self._way, Opening):
+                await self._front.run_streams(*self._way.streams())
+            elif isinstance(self._way, HttpListener):
+                await self._serve_http(self._way)
+            else:
+                self._front.connected.set()
+                await self._way.serve(self._front)
         except* BrokenPipeError:  # the host has gone in the middle of an answer
             pass
         finally:
             self._stop.set()
 
-    async def _serve_http(self, listener: _HttpListener) -> None:
+    async def _serve_http(self, listener: HttpListener) -> None:
         from codemode_server.cli import logs
         from codemode_server.config.live import LiveConfig
         from codemode_server.mcp_server import http
@@ -191,18 +207,22 @@ class _Service:
                 for line in loaded.all_messages:
                     logger.warning("%s", line)
                 self._front.set_ready(app)
+                if not isinstance(self._way, Opening | HttpListener):
+                    self._way.app = app
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._exempt_from_collection)
-                    if self._opening is not None:
+                    if self._listener is None:
                         tasks.start_soon(_store_lists, app)
                     await self._stop.wait()
                     tasks.cancel_scope.cancel()
-                if self._opening is not None:
+                if self._listener is None:
                     await store(app)
         except* CodemodeError as errors:
             self._refuse(_first(errors))
         except* Exception as errors:  # noqa: BLE001 - it is logged, and a host that gets no answer would wait for ever
             self._fail(errors, loaded)
+        if not isinstance(self._way, Opening | HttpListener):
+            self._way.has_failed = not self._stop.is_set()
         await self._stop.wait()
 
     async def _configuration(self) -> LoadedSettings | None:
@@ -276,7 +296,10 @@ class _Service:
                     tasks.start_soon(self._drain, self._http, self._listener.access.settings.drain_seconds)
                 else:
                     self._code = 128 + number
-                    self._stop.set()
+                    if isinstance(self._way, Opening | HttpListener):
+                        self._stop.set()
+                    else:
+                        self._way.end()
 
     async def _drain(self, service: HttpService, seconds: float) -> None:
         """Let programs and answers come to their end, and end then."""
@@ -309,80 +332,3 @@ def _first(error: BaseException) -> CodemodeError:
         error = error.exceptions[0]
     assert isinstance(error, CodemodeError)  # noqa: S101 - `except*` let nothing else through
     return error
-
-
-@dataclass(frozen=True, slots=True)
-class _HttpListener:
-    """The socket for HTTP, and who is served on it."""
-
-    socket: socket.socket
-    access: Authenticator
-
-    @classmethod
-    def open(cls, host: str, port: int, loaded: LoadedSettings | SettingsError, *, new_token: bool) -> _HttpListener:
-        """Open the port first, so that a port in use ends the command with a message."""
-        from codemode_server.mcp_server.auth.access_tokens import AccessTokens
-        from codemode_server.mcp_server.auth.authenticator import Authenticator
-        from codemode_server.mcp_server.http_settings import HttpSettings
-        from codemode_server.startup.stores import state_folder
-
-        is_loopback = host in _LOOPBACK
-        if isinstance(loaded, SettingsError):
-            if not is_loopback:
-                raise loaded
-            settings, tokens = HttpSettings(), None
-        else:
-            settings, tokens = loaded.settings.http, AccessTokens(state_folder(loaded.settings))
-        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        try:
-            if os.name == "posix":
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, port))
-            # If the port is taken, whoever serves there goes on with the old token; once it can be connected to, the
-            # token is there.
-            access = Authenticator.of(settings, tokens, is_loopback=is_loopback, new_token=new_token)
-            listener.listen()
-        except OSError as error:
-            why = os.strerror(error.errno) if error.errno else str(error)
-            raise SettingsError(f"--http: {host}:{port} can't be opened: {why}; give another port") from error
-        # asyncio does this only for sockets that name their protocol; without it each answer waits 40 ms for an ACK.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return cls(listener, access)
-
-    @property
-    def host(self) -> str:
-        return str(self.socket.getsockname()[0])
-
-    @property
-    def tokens(self) -> frozenset[str]:
-        """Tokens that must not be shown."""
-        return frozenset(filter(None, [self.access.own]))
-
-    def announce(self) -> None:
-        """Print the address and the header that hosts need, the token only to a terminal: others may read a log."""
-        host, port = self.host, self.socket.getsockname()[1]
-        token = self.access.own if self.access.own and sys.stderr.isatty() else "TOKEN"
-        print(
-            f"codemode-server: http://{f'[{host}]' if ':' in host else host}:{port}/mcp\n"
-            f'codemode-server: hosts need the header "Authorization": "Bearer {token}"; {self.access.hint}',
-            file=sys.stderr,
-        )
-
-
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    is_port = port.isascii() and port.isdigit() and int(port) <= 65_535
-    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    try:
-        is_address = host in _LOOPBACK or bool(ipaddress.ip_address(host))
-    except ValueError:
-        is_address = False
-    if not is_address or not is_port:
-        raise SettingsError(
-            f"--http {text!r}: give ADDRESS:PORT with an IP address of this machine, such as 127.0.0.1:8765; others "
-            "reach it at 0.0.0.0 or [::], and need tokens then"
-        )
-    return host, int(port)

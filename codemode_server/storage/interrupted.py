@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, func, literal, sele
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import INTERRUPTED, ExecutionStatus
+from codemode_server.domain.principals import Session
 from codemode_server.storage.audit import add_end, new_chain
 from codemode_server.storage.database import Database
 from codemode_server.storage.ownership import Ownership
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_EXECUTION_SECONDS = 3 * 86_400.0
 """No execution takes longer. Applied only to those without an owner: a resumed one may have begun long ago."""
+_MAX_NAMED = 8
 _ROW_BYTES = 300
 """About the size of the fixed-size fields and index entries of a row."""
 
@@ -58,6 +60,19 @@ def settle_before_reading(database: Database, ownership: Ownership) -> None:
         settle_interrupted(database, ownership, time.time())
     except (JournalUnavailable, NotPrivate, OSError) as error:
         logger.warning("executions of a codemode-server that was killed are shown as running: %s", error)
+
+
+def interrupted_programs(database: Database, session: Session, since: float) -> list[str]:
+    """Ids of the programs of a session that were ended as interrupted since then (seconds since 1970), the latest
+    first. Blocks. Raises `JournalUnavailable`."""
+    found = (
+        select(executions.c.execution_id)
+        .where(executions.c.session_id == session.session_id, executions.c.status == ExecutionStatus.INTERRUPTED)
+        .where(executions.c.ended_at >= since, executions.c.code.is_not(None))
+        .order_by(executions.c.started_at.desc())
+        .limit(_MAX_NAMED)
+    )
+    return list(database.transact(lambda connection: connection.execute(found).scalars().all()))
 
 
 def _interrupt(which: ColumnElement[bool], now: float, connection: Connection) -> None:

@@ -16,7 +16,7 @@ from codemode_server.domain.errors import SettingsError
 from codemode_server.mcp_server import http, http_token
 from codemode_server.mcp_server.auth.authenticator import Authenticator
 from codemode_server.mcp_server.server import McpServer
-from codemode_server.startup.serve import _HttpListener
+from codemode_server.startup.http_listener import HttpListener
 from codemode_server.support import http_connections
 from tests.answering import free_port
 from tests.waiting import until
@@ -240,7 +240,7 @@ def test_nobody_can_connect_before_the_token_is_there(monkeypatch: pytest.Monkey
         return TOKEN
 
     monkeypatch.setattr(http_token, "token", token)
-    opened = _HttpListener.open(address[0], address[1], SettingsError("no configuration"), new_token=False)
+    opened = HttpListener.open(address[0], address[1], SettingsError("no configuration"), new_token=False)
     with opened.socket:
         assert opened.tokens == {TOKEN}
         socket.create_connection(address, timeout=60).close()  # control

@@ -1,0 +1,67 @@
+"""Serves a host over stdio by the person's running server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from codemode_server.mcp_server.opening import FirstLists, HostStreams, Opening
+from codemode_server.shim.attaching import Attached, Attaching, NotAttached
+from codemode_server.shim.relay import Relay
+from codemode_server.startup import first_lists
+
+STANDALONE = "CODEMODE_STANDALONE"
+"""Variable that has each host have a product of its own; `serve --standalone` does so too."""
+
+
+def serve(arguments: Sequence[str]) -> int | None:
+    """Serve the host of this process until it closes its input; gives the exit code. None if the arguments mean
+    something else, or this process has to serve by itself."""
+    if sys.platform == "win32" or os.environ.get(STANDALONE, "") not in ("", "0") or sys.stdin.isatty():
+        return None
+    given = list(arguments)
+    config: Path | None = None
+    if given[:1] == ["serve"]:
+        del given[0]
+    match given:
+        case []:
+            pass
+        case ["--config", str(file)] | ["--config", str(file), "serve"]:
+            config = Path(file)
+        case _:
+            return None
+    try:
+        attaching = Attaching(config)
+    except NotAttached as error:
+        print(f"codemode-server: each host has a product of its own: {error}", file=sys.stderr)
+        return None
+    start = _Start(config, attaching)
+    opening = Opening(HostStreams.standard(), start)
+    opening.run()
+    try:
+        attached = start.attached or attaching.attach()
+    except NotAttached as error:
+        print(f"codemode-server: {error}", file=sys.stderr)
+        return 1
+    if notice := attached.answer.get("notice"):
+        print(f"codemode-server: {notice}", file=sys.stderr)
+    Relay(*opening.streams(), attaching, attached).run()
+    return 0
+
+
+class _Start:
+    """What the first requests need: the lists of the last run. The server is attached to meanwhile."""
+
+    def __init__(self, config: Path | None, attaching: Attaching) -> None:
+        self._config, self._attaching = config, attaching
+        self.attached: Attached | None = None
+
+    def lists(self) -> FirstLists | None:
+        return first_lists.stored(self._config)
+
+    def load_server(self) -> None:
+        with suppress(NotAttached):  # it is tried once more once the first requests are answered
+            self.attached = self._attaching.attach()

@@ -1,0 +1,121 @@
+"""One running server for one person: hosts attach to it by small processes, each with a session of its own.
+
+Real processes; a host writes and reads raw lines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.behaviour.product import configuration, office
+from tests.shared_server import Person, person, run, text_of, wait_until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="there each host has a product of its own"),
+]
+LONG = """
+from servers import slack
+slack.get_channel_history(channel="general")
+import time
+while True:
+    time.sleep(0.1)
+"""
+MAX_SHIM_KIB = 25 * 1024
+
+
+@pytest.fixture
+def ada(tmp_path: Path) -> Iterator[Person]:
+    config = configuration(tmp_path, office(tmp_path, "slack", is_forked=False))
+    with person(config) as it:
+        yield it
+
+
+def test_two_hosts_share_one_server_and_its_upstreams(ada: Person) -> None:
+    hosts = [ada.host(), ada.host()]
+    assert [run(host, "1 + 1").split() for host in hosts] == [["value:", "2"]] * 2
+    (server,) = ada.servers()
+    assert server["sessions"] == 2
+    started = [
+        path
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if b"office.py\0slack" in path.read_bytes() and str(ada.config.parent).encode() in _environment(path.parent)
+    ]
+    assert len(started) == 1
+
+
+def _environment(process: Path) -> bytes:
+    return (process / "environ").read_bytes()
+
+
+def test_a_session_reads_no_result_of_another(ada: Person) -> None:
+    """As over HTTP: both belong to the same person, and a model is told only what it did itself."""
+    one, other = ada.host(), ada.host()
+    run(one, "'secret ' * 4000")
+    names = "from codemode import results\n[*results]"
+    assert "x" in run(one, names), "the control"
+    assert run(other, names).split() == ["value:", "[]"]
+
+
+def test_what_a_host_starts_is_small(ada: Person) -> None:
+    host = ada.host()
+    run(host, "1 + 1")
+    status = Path(f"/proc/{host.process.pid}/status").read_text()
+    assert int(status.partition("VmRSS:")[2].split()[0]) <= MAX_SHIM_KIB
+
+
+def test_ten_hosts_at_once_start_one_server(ada: Person) -> None:
+    hosts = [ada.start() for _ in range(10)]
+    with ThreadPoolExecutor(len(hosts)) as threads:
+        for answer in threads.map(lambda host: host.initialize(), hosts):
+            assert "result" in answer
+        list(threads.map(lambda host: host.ask("tools/call", name="list_dir", arguments={"path": "/"}), hosts))
+    (server,) = ada.servers()
+    assert server["sessions"] == 10
+
+
+def test_a_host_with_other_variables_of_the_configuration_has_another_server(tmp_path: Path) -> None:
+    """Its servers would have got the values of the other host. What the file does not name makes no difference."""
+    servers = office(tmp_path, "slack", is_forked=False)
+    servers["slack"]["env"]["TOKEN"] = "${TOKEN_OF_TEST}"
+    with person(configuration(tmp_path, servers)) as ada:
+        for environment in ({"TOKEN_OF_TEST": "1"}, {"TOKEN_OF_TEST": "1", "TERM": "other"}, {"TOKEN_OF_TEST": "2"}):
+            run(ada.host(**environment), "1")
+        assert sorted(it["sessions"] for it in ada.servers()) == [1, 2]
+
+
+def test_a_killed_server_is_started_again_and_the_program_can_be_resumed(ada: Person) -> None:
+    """The host gets an error in place of an answer that never comes, and no broken pipe; its session goes on."""
+    host = ada.host()
+    run(host, "1")
+    (server,) = ada.servers()
+    host.send(
+        {
+            "jsonrpc": "2.0",
+            "id": "long",
+            "method": "tools/call",
+            "params": {"name": "execute_code", "arguments": {"code": LONG}},
+        }
+    )
+    reached = ada.config.parent / "office.log"
+    wait_until(lambda: reached.exists() and "get_channel_history" in reached.read_text())
+    os.kill(server["pid"], signal.SIGKILL)
+    interrupted = host.answer("long")
+    assert run(host, "2 + 2").split() == ["value:", "4"]
+    assert interrupted["result"]["isError"]
+    text = text_of(interrupted)
+    assert text.startswith("status: interrupted")
+    (execution_id,) = re.findall(r"execute_code\(resume='(\w+)'\)", text)
+    changed = {it["method"] for it in host.others if "method" in it}
+    assert "notifications/tools/list_changed" in changed
+    assert run(host, "", resume=execution_id).startswith("status: waiting"), "nobody knows whether the call arrived"
+    (after,) = ada.servers()
+    assert after["pid"] != server["pid"]

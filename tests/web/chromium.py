@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
+import anyio.to_thread
 import httpx2
 
 from tests.answering import free_port
 
 _ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage")
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+T = TypeVar("T")
 ENTER, TAB, SPACE = "\ue007", "\ue004", " "
 
 
@@ -92,6 +95,13 @@ class Chromium:
         """`light` or `dark`."""
         self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
 
+    def picture(self, height: int | None = None) -> bytes:
+        """The page as WebP: as wide as the window, and whole, or its upper part of this height."""
+        width, whole = self.run("return [innerWidth, document.documentElement.scrollHeight]")
+        clip = {"x": 0, "y": 0, "width": width, "height": min(height or whole, whole), "scale": 1}
+        options = {"format": "webp", "quality": 50, "captureBeyondViewport": True, "clip": clip}
+        return base64.b64decode(self.devtools("Page.captureScreenshot", **options)["data"])
+
     def devtools(self, command: str, **parameters: Any) -> Any:
         return self._do("POST", "goog/cdp/execute", cmd=command, params=parameters)
 
@@ -108,6 +118,11 @@ class Chromium:
         value = answer.json()["value"]
         assert answer.status_code == 200, value
         return value
+
+
+async def do(step: Callable[..., T], *arguments: Any) -> T:
+    """Drive the browser in a thread, while the pages are served here."""
+    return await anyio.to_thread.run_sync(step, *arguments)
 
 
 @contextmanager

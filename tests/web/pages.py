@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -162,11 +162,15 @@ class State:
 
     async def changed_tool(self, before: ToolDefinition, after: ToolDefinition, server: str = "github") -> None:
         """A server has listed a tool in two ways; only the first one is accepted."""
+        await self.listings(server, [before], [after])
+
+    async def listings(self, server: str, *listings: Sequence[ToolDefinition]) -> None:
+        """What a server has listed, one after the other; the first is accepted."""
         database = Database(self.folder)
         store = DefinitionStore(database, self.thread, SealedTexts(JournalCipher(self.folder)))
-        for tool in (before, after):
-            tool = replace(tool, digest=digest_of(canonical_text(tool)))
-            await store.take(OWN, server, [tool], accept_new=True, at=1_700_000_000.0)
+        for tools in listings:
+            tools = [replace(it, digest=digest_of(canonical_text(it))) for it in tools]
+            await store.take(OWN, server, tools, accept_new=True, at=1_700_000_000.0)
         database.close()
 
     async def privacy_token(self, value: str, kind: str = "email", principal: Principal = OWN) -> str:
@@ -174,10 +178,13 @@ class State:
         (token,) = await self.tokens.tokens_for(principal.principal_id, [PersonalValue(kind, value, value)], "crm")
         return token
 
-    async def question(self, question: Question, *, at: float, principal: Principal = OWN, name: str = "a1") -> None:
+    async def question(
+        self, question: Question, *, at: float, principal: Principal = OWN, name: str = "a1", of: str = "x0"
+    ) -> None:
+        """A question of the execution `of` that nobody has answered."""
         key = CallKey(question.server, question.tool, "0" * 64, 1)
         await self.approvals.ask(
-            Approval(ApprovalId(name), ExecutionId("x0"), principal, "s1", key, question, at, at + 600)
+            Approval(ApprovalId(name), ExecutionId(of), principal, "s1", key, question, at, at + 600)
         )
 
 

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio.to_thread
 import pytest
 
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.support.browser import leading_page
-from scripts import npm
 from tests.answering import answering
-from tests.web.chromium import ENTER, SPACE, TAB, Chromium, chromium, why_not
+from tests.web.chromium import ENTER, SPACE, TAB, Chromium, chromium, do, why_not
 from tests.web.pages import PROGRAM, TRIAGE, Pages, State, pages, question
 
 pytestmark = pytest.mark.slow
-T = TypeVar("T")
 TWO_REFRESHES = """
     const [done, send] = [arguments[0], fetch];
     let count = 0;
@@ -55,11 +52,6 @@ def has_chromium() -> None:
         pytest.skip(reason)
 
 
-async def do(step: Callable[..., T], *arguments: Any) -> T:
-    """Drive the browser in a thread, while the pages are served here."""
-    return await anyio.to_thread.run_sync(step, *arguments)
-
-
 @asynccontextmanager
 async def in_browser(folder: Path, **sections: Any) -> AsyncIterator[tuple[Chromium, Pages, State]]:
     """The pages with a record, entered as a person does."""
@@ -90,22 +82,6 @@ async def focus(browser: Chromium, script: str) -> None:
         if await do(browser.run, f"const it = document.activeElement; return {script}"):
             return
     raise AssertionError(f"nothing with {script!r} can be reached by Tab")
-
-
-async def barriers(browser: Chromium) -> list[str]:
-    """What axe-core finds on a page; the test is skipped where it can't be had."""
-    try:
-        folder = await do(npm.commands_of, "axe")
-    except npm.Unavailable as unavailable:
-        pytest.skip(str(unavailable))
-    await do(browser.run, (folder.parent / "axe-core" / "axe.min.js").read_text())
-    check = """
-        const done = arguments[arguments.length - 1];
-        axe.run().then((found) => done(found.violations.map((it) =>
-            `${it.impact} ${it.id}: ${it.nodes.map((node) => node.html).join(" ").slice(0, 400)}`)));
-    """
-    found: list[str] = await do(browser.run_async, check)
-    return found
 
 
 async def test_every_page_opens_without_a_violation_of_its_policy(tmp_path: Path) -> None:
@@ -219,26 +195,3 @@ async def test_no_other_button_comes_under_the_pointer(tmp_path: Path) -> None:
         await do(browser.point, "h1")
         await do(browser.until, "#execution", "failed")
         assert "Cancel" not in await do(browser.text, "#execution")
-
-
-async def test_the_pages_fit_on_a_phone(tmp_path: Path) -> None:
-    async with in_browser(tmp_path) as (browser, site, _):
-        await do(browser.resize, 360, 740)
-        for path in PATHS:
-            await do(browser.open, f"{site.base}/{path}")
-            with anyio.move_on_after(60):  # the page is laid out anew as its viewport and style sheet come
-                while (width := await do(browser.run, "return document.documentElement.scrollWidth")) > 360:
-                    await anyio.sleep(0.05)
-            assert width <= 360, path
-
-
-@pytest.mark.network
-@pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_axe_finds_nothing_that_keeps_people_out(tmp_path: Path, theme: str) -> None:
-    async with in_browser(tmp_path) as (browser, site, _):
-        await do(browser.use_theme, theme)
-        for path in PATHS:
-            await do(browser.open, f"{site.base}/{path}")
-            assert await barriers(browser) == [], path
-        await do(browser.run, "document.querySelector('nav').innerHTML += '<img src=x><input>'")
-        assert len(await barriers(browser)) >= 2, "control"

@@ -110,7 +110,10 @@ class TestTheState:
 
                 async def is_known() -> bool:
                     shown = await site.text("servers")
-                    return '"status ready">ready</span><br><span class="quiet">since' in shown and "/nonexist" in shown
+                    return (
+                        '"status ready">ready</span><br><span class="quiet moment">since' in shown
+                        and "/nonexist" in shown
+                    )
 
                 await host.until(is_known)
                 await done(site, f"{GITHUB}/disable")

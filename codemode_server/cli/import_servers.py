@@ -9,11 +9,13 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 from codemode_server.cli import edited_config
 from codemode_server.cli.terminal import is_confirmed, show
+from codemode_server.config.commands import relative_paths
 from codemode_server.config.host_reading import (
     MAX_HOST_FILE_BYTES,
     FoundServer,
@@ -21,8 +23,9 @@ from codemode_server.config.host_reading import (
     read_place,
     read_text,
 )
-from codemode_server.config.hosts import HOSTS, System, all_places
+from codemode_server.config.hosts import HOSTS, System, all_places, project_of
 from codemode_server.config.import_plan import Addition, ImportPlan, plan, shared_variables, unite
+from codemode_server.config.places import with_home
 from codemode_server.config.saving import EditedFile
 from codemode_server.config.secrecy import looks_secret
 from codemode_server.domain.errors import CodemodeError, SettingsError
@@ -76,6 +79,7 @@ def run(parsed: argparse.Namespace) -> int:
         return 1 if names else 0
     are_named = bool(parsed.hosts and not paths)
     chosen = _chosen(parsed, names, preview.additions, are_named=are_named) if preview.additions else []
+    chosen = [_in_folder(parsed, it) for it in chosen]
     if not (chosen or parsed.env) or not _takes_environment(parsed, shared):
         shared = {}
     if parsed.dry_run or not (chosen or shared):
@@ -108,6 +112,24 @@ def _planned(
     return plan(found, file.text.servers(), storage.new(), storage.variables, file.folder, shared)
 
 
+def _in_folder(parsed: argparse.Namespace, found: FoundServer) -> FoundServer:
+    """The server with the folder in which its relative paths begin, if the person says which; a project's has one."""
+    entry = found.entry
+    args, env = entry.get("args"), entry.get("env")
+    values = map(str, env.values()) if isinstance(env, Mapping) else ()
+    words = map(str, args) if isinstance(args, (list, tuple)) else ()
+    paths = relative_paths(words, values)
+    if "command" not in entry or "cwd" in entry or not paths:
+        return found
+    has = f"{found.name} has a relative path, {paths[0]}"
+    if parsed.all or not sys.stdin.isatty():
+        show(f"{has}: it begins in the host's folder, unless you give the server a `cwd` in upstream.yaml")
+        return found
+    print(f"{has}. In which folder does it begin? Enter for the host's: ", end="", flush=True)
+    answer = sys.stdin.readline().strip()
+    return replace(found, entry={**entry, "cwd": os.path.abspath(with_home(answer))}) if answer else found  # noqa: PTH100 - links stay
+
+
 def _takes_environment(parsed: argparse.Namespace, shared: Mapping[str, str]) -> bool:
     """True if all servers shall get these variables; asks the person."""
     if parsed.env or not shared:
@@ -135,7 +157,8 @@ def _file(word: str) -> SourceServers:
     try:
         if word == "-":
             return read_text(sys.stdin.buffer.read(MAX_HOST_FILE_BYTES + 1), path.name, os.environ)
-        return read_text(read_regular(path, MAX_HOST_FILE_BYTES), path.name, os.environ, path.absolute())
+        content = read_regular(path, MAX_HOST_FILE_BYTES)
+        return read_text(content, path.name, os.environ, path.absolute(), project_of(path.absolute()))
     except OSError as error:
         stdin = "; `-` reads stdin" if path.is_fifo() else ""
         raise CodemodeError(f"{word}: can't be read: {error.strerror}{stdin}") from error
@@ -210,6 +233,7 @@ def _is_whole(addition: Addition) -> bool:
 def _row(addition: Addition) -> str:
     entry = addition.entry
     notes = ["from this folder"] if addition.found.scope == "project" else []
+    notes += [f"in {entry['cwd']}"] if entry.get("cwd") and not _is_whole(addition) else []
     notes += [] if addition.is_enabled else ["off"]
     notes += [f"{key}: {', '.join(names)}" for key in ("env", "headers") if isinstance(names := entry.get(key), dict)]
     if command := entry.get("headers_command"):

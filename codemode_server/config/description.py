@@ -9,6 +9,7 @@ its arguments, its folder or an address is shown whatever its name is. Secrets a
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -17,8 +18,10 @@ from pathlib import Path
 
 from codemode_server.config.document import Node
 from codemode_server.config.loading import LoadedSettings
+from codemode_server.config.places import user_file, with_home
 from codemode_server.config.problems import joined, printable
 from codemode_server.config.secrecy import looks_secret, named_arguments
+from codemode_server.support.private_files import data_folder
 from codemode_server.support.redaction import MASK
 from codemode_server.support.text import escaped
 
@@ -43,7 +46,7 @@ def describe(loaded: LoadedSettings, more_warnings: Sequence[str] = ()) -> str:
         lines.append(f"secrets: {', '.join(names)}")
     if commands := [f"  {reference.text}" for reference in loaded.references if reference.kind == "command"]:
         lines += ["commands that are run for secrets, and were not run by this check:", *commands]
-    if warnings := [*loaded.warnings, *more_warnings, *_missing_programs(loaded)]:
+    if warnings := [*loaded.warnings, *more_warnings, *_missing_programs(loaded), *_exposed_folders(loaded)]:
         lines += ["", "warnings:", *(f"  - {warning}" for warning in warnings)]
     count = len(loaded.settings.servers) + len(loaded.invalid_servers)
     lines += ["", f"servers: {count or 'none'}"]
@@ -147,6 +150,23 @@ def _missing_programs(loaded: LoadedSettings) -> Iterator[str]:
             yield f"servers.{name}.command: {told}"
         if server.enabled and server.cwd and not Path(server.cwd).is_dir():
             yield f"servers.{name}.cwd: there is no folder {server.cwd}"
+
+
+def _exposed_folders(loaded: LoadedSettings) -> Iterator[str]:
+    """Warnings about servers that get a folder with our configuration or state in it, which a program could read."""
+    own = {user_file().parent, data_folder(), *([Path(loaded.settings.state.dir)] if loaded.settings.state.dir else [])}
+    for name, server in loaded.settings.servers.items():
+        paths = [Path(server.cwd or "/", with_home(it)) for it in server.args if _is_folder_name(it)]
+        folders = [Path(os.path.normpath(path)) for path in paths] if server.enabled else []
+        if "cwd" in loaded.as_written.entries["servers"].entries[name].entries:
+            folders += [it for it in own if str(it) == server.cwd]
+        for folder in folders:
+            if inner := next((it for it in own if it.is_relative_to(folder)), None):
+                yield f"servers.{name}: it gets {folder}, and so {inner} with your secrets; give it another folder"
+
+
+def _is_folder_name(word: str) -> bool:
+    return with_home(word).is_absolute() or (word != "" and not word.strip("./"))
 
 
 def _text(node: Node) -> str:

@@ -223,9 +223,12 @@ def read_place(place: HostPlace, environ: Mapping[str, str], project: Path | Non
     return found
 
 
-def read_text(content: bytes, source: str, environ: Mapping[str, str], path: Path | None = None) -> SourceServers:
-    """The servers in a text of any host's form. Raises `SettingsError` if it has none of the forms."""
-    found = SourceServers(source, "", "user", path or Path.cwd() / source, environ)
+def read_text(
+    content: bytes, source: str, environ: Mapping[str, str], path: Path | None = None, project: Path | None = None
+) -> SourceServers:
+    """The servers in a text of any host's form, of a project if there is one. Raises `SettingsError` if it has none of
+    the forms."""
+    found = SourceServers(source, "", "user", path or Path.cwd() / source, environ, project)
     found.read(content)
     return found
 

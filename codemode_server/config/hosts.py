@@ -112,6 +112,14 @@ def all_places(system: System, project: Path | None = None) -> list[HostPlace]:
     return list(by_path.values())
 
 
+def project_of(file: Path) -> Path | None:
+    """The folder of the project that a host's file belongs to by its name, `.cursor/mcp.json` for instance; None if it
+    belongs to none."""
+    tails = (Path(name).parts for host in HOSTS.values() for name in host.of_project)
+    depth = next((len(tail) for tail in tails if file.parts[-len(tail) :] == tail), 0)
+    return file.parents[depth - 1] if depth and file.parents[depth - 1] != Path.home() else None
+
+
 def _claude_desktop(system: System) -> list[Path]:
     name = "claude_desktop_config.json"
     packaged: list[Path] = []

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
+from codemode_server.config.commands import start_the_same
 from codemode_server.config.conversion import Reading
 from codemode_server.config.document import parse
 from codemode_server.config.host_reading import FoundServer
@@ -94,7 +95,7 @@ def plan(
             made.skipped.append(f"{server.name} of {server.source}: {error}")
             continue
         alike = [it for it in existing if it == server.name or it.startswith(f"{server.name}-")]
-        if same := next((it for it in alike if _connection(existing[it]) == _connection(entry)), ""):
+        if same := next((it for it in alike if _is_same(existing[it], entry)), ""):
             shown = server.name if same == server.name else f"{server.name} (as {same})"
             there.setdefault(server.source, []).append(shown)
             storage.added = added_before
@@ -161,6 +162,23 @@ def _connection(entry: Any) -> dict[str, Any]:
         fields |= {"env": own} if own else {}
     named: dict[str, Any] = json.loads(re.sub(r"\$\{keyring:([^}]*)\}", r"${\1}", json.dumps(fields)))
     return named
+
+
+def _is_same(existing: Any, found: Mapping[str, Plain]) -> bool:
+    """True if a server of the configuration is the found one, though something may have been added to it since."""
+    ours, theirs = _connection(existing), _connection(found)
+    if "command" not in ours or "command" not in theirs:
+        return ours == theirs
+    env = ours.get("env", {})
+    return (
+        ("cwd" not in theirs or ours.get("cwd") == theirs["cwd"])
+        and start_the_same(_words(ours), _words(theirs), str(ours.get("cwd", "")))
+        and all(env.get(name) == value for name, value in theirs.get("env", {}).items())
+    )
+
+
+def _words(fields: Mapping[str, Any]) -> list[str]:
+    return [str(fields["command"]), *_args(fields)]
 
 
 def _restrict(server: FoundServer, other: FoundServer) -> None:

@@ -7,14 +7,13 @@ only found if ours has all its restrictions.
 
 from __future__ import annotations
 
-import ntpath
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from codemode_server.config.commands import start_the_same
 from codemode_server.config.file_edits import KeyPath, find
 from codemode_server.config.host_reading import FoundServer, read_data
 from codemode_server.config.hosts import KnownHost
@@ -22,9 +21,6 @@ from codemode_server.config.import_plan import literal_secrets, settings_of
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.settings import ServerSettings, ToolFilter
 from codemode_server.support.network_variables import NETWORK_VARIABLES
-
-_PACKAGE_RUNNERS = {"npx": ("-y", "--yes"), "uvx": ()}
-"""Options that only say to a runner of packages that nobody has to be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,43 +93,8 @@ def _is_same(name: str, ours: ServerSettings, name_there: str, theirs: ServerSet
 def _starts_the_same(ours: ServerSettings, theirs: ServerSettings) -> bool:
     if theirs.cwd is not None and theirs.cwd != ours.cwd:
         return False
-    (our_program, our_args), (their_program, their_args) = _words(ours), _words(theirs)
-    if not _is_same_program(our_program, their_program) or len(our_args) != len(their_args):
-        return False
-    folder = ours.cwd or ""
-    return all(
-        one == two or one == os.path.normpath(os.path.join(folder, two))  # noqa: PTH118 - any word is legal here
-        for one, two in zip(our_args, their_args, strict=True)
-    )
-
-
-def _is_same_program(one: str, other: str) -> bool:
-    """Compares by name where one of both is to be found on the PATH."""
-    if one == other:
-        return True
-    (one_folder, one_name), (other_folder, other_name) = map(ntpath.split, (one, other))
-    return not (one_folder and other_folder) and _bare(one_name) == _bare(other_name)
-
-
-def _words(server: ServerSettings) -> tuple[str, list[str]]:
-    """The program and its arguments, without the options of a runner of packages that make no other server of it:
-    that nobody is asked, and which versions of libraries the package gets."""
-    program, args = server.command or "", list(server.args)
-    runner = _bare(ntpath.basename(program))
-    if runner not in _PACKAGE_RUNNERS:
-        return program, args
-    kept: list[str] = []
-    while args and args[0].startswith("-"):
-        word = args.pop(0)
-        if runner == "uvx" and word == "--with" and args:
-            args.pop(0)
-        elif word not in _PACKAGE_RUNNERS[runner] and not (runner == "uvx" and word.startswith("--with=")):
-            kept.append(word)
-    return program, [*kept, *args]
-
-
-def _bare(name: str) -> str:
-    return re.sub(r"\.(?:exe|cmd|bat)$", "", name.casefold())
+    one, other = ([it.command or "", *it.args] for it in (ours, theirs))
+    return start_the_same(one, other, ours.cwd or "")
 
 
 def _credentials(server: ServerSettings) -> dict[str, str]:

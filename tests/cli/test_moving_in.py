@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from codemode_server import cli
 from codemode_server.config import load
@@ -219,6 +220,38 @@ class TestImport:
         assert machine.servers()["a"].tools.exclude == ("delete",)
         assert "a of Kiro, ~/.kiro/settings/mcp.json: the same as above" in machine.output
         assert machine.output.endswith("connect cursor\n  codemode-server connect kiro\n")
+
+    def test_the_folder_of_relative_paths_is_asked_for_and_known_for_a_projects_file(
+        self, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        server = {"command": "x", "args": ["--db=data/a.db"]}
+        machine.write(".cursor/mcp.json", cursor(a=server, b={"command": "x", "args": ["./b"]}, c={"command": "x/y"}))
+        answer(monkeypatch, "all\n~/notes\n\n")
+
+        machine.run("import", "--no-test")
+
+        assert "a has a relative path, data/a.db. In which folder does it begin? " in machine.output
+        machine.run("import", str(machine.write("work/.mcp.json", cursor(d=server))), "--yes", "--no-test")
+        written = YAML(typ="safe").load(machine.file)["servers"]
+        folders = [str(machine.home / "notes"), None, None, str(machine.home / "work")]
+        assert [written[name].get("cwd") for name in "abcd"] == folders
+        machine.run("import", "--all", "--no-test")
+        assert "a, b, c of Cursor, ~/.cursor/mcp.json: in your configuration already" in machine.output
+
+    def test_no_server_is_started_in_the_configuration_folder_unless_it_uses_a_file_there(
+        self, machine: Machine
+    ) -> None:
+        folder = machine.write(".config/codemode-server/mine.py", "").parent
+        servers = {"a": {"command": "x"}, "b": {"command": "x", "args": ["mine.py"]}, "c": {"command": "x", "cwd": "."}}
+        shown = {"d": {"command": "x", "args": ["~"]}, "e": {"command": "x", "args": [str(machine.home / "docs")]}}
+        machine.file.write_text(json.dumps({"servers": {**servers, **shown}}))
+
+        found = machine.servers()
+        assert [found[name].cwd for name in "abc"] == [str(machine.home), str(folder), str(folder)]
+        machine.run("config", "check")
+        assert f"servers.c: it gets {folder}, and so {folder} with your secrets" in machine.output
+        assert f"servers.d: it gets {machine.home}, and so {folder} with your secrets" in machine.output
+        assert machine.output.count("with your secrets") == 2, "the others are fine"
 
     def test_proxies_and_certificates_are_given_to_all_servers(
         self, machine: Machine, monkeypatch: pytest.MonkeyPatch

@@ -85,8 +85,8 @@ class StdioSettings(Section):
     """Environment of `command`, beside the few variables that are always passed (PATH, HOME, USER …) and those of all
     servers (`env` at the top of the file)."""
     cwd: str | None = None
-    """Working directory of `command`; relative to the configuration file. Default: the folder of that file, since hosts
-    start us from anywhere."""
+    """Working directory of `command`; relative to the configuration file. Default: the folder of that file, or for the
+    file in your configuration folder your home folder, unless an argument names something beside the file."""
 
     @field_validator("command", "cwd")
     @classmethod

@@ -19,7 +19,7 @@ from tests.answering import free_port
 _ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage")
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 T = TypeVar("T")
-ENTER, TAB, SPACE = "\ue007", "\ue004", " "
+ENTER, TAB, SPACE, UP, DOWN = "\ue007", "\ue004", " ", "\ue013", "\ue015"
 
 
 def why_not() -> str:

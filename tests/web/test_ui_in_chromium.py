@@ -9,14 +9,15 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-from codemode_server.domain.approvals import ApprovalId
+from codemode_server.domain.approvals import ApprovalAnswer, ApprovalId
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.support.browser import leading_page
 from tests.answering import answering
-from tests.web.chromium import ENTER, SPACE, TAB, Chromium, chromium, do, why_not
+from tests.web.chromium import DOWN, ENTER, SPACE, TAB, UP, Chromium, chromium, do, why_not
 from tests.web.pages import PROGRAM, TRIAGE, Pages, State, pages, question
 
 pytestmark = pytest.mark.slow
@@ -31,6 +32,8 @@ TWO_REFRESHES = """
     };
 """
 """Ends when the page was fetched twice, and has so been replaced once if it may be."""
+WAS_SHOWN_LONG_AGO = "shownAt = -10000"
+"""So that a test need not wait until a key is taken."""
 PATHS = (
     "executions",
     "executions/x1",
@@ -182,6 +185,106 @@ async def test_a_question_is_answered_by_the_keyboard_alone(tmp_path: Path) -> N
         (answered,) = await state.approvals.answered([ApprovalId("a1")])
     assert answered.answer is not None
     assert (answered.answer.is_approved, answered.answer.reason) == (False, "wrong repository")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844)])
+async def test_allow_is_in_sight_without_scrolling(tmp_path: Path, width: int, height: int) -> None:
+    long = question(tool="send", arguments={"body": "line\n" * 200, "title": "x" * 3_000})
+    place = "const it = document.querySelector('[value=allow]').getBoundingClientRect(); return [it.top, it.bottom]"
+    async with in_browser(tmp_path) as (browser, site, state):
+        await state.approvals.answer(ApprovalId("a1"), ApprovalAnswer(False, channel="page", answered_at=1))
+        await state.question(long, at=time.time(), name="a2")
+        await do(browser.open, f"{site.base}/approvals")
+        await do(browser.resize, width, height)
+        for path in ("approvals", "approvals/a2"):
+            await do(browser.open, f"{site.base}/{path}")
+            await do(browser.until, "main", "title")
+            top, bottom = await do(browser.run, place)
+            assert 0 <= top < bottom <= height, path
+
+
+async def test_questions_are_selected_by_the_arrows_and_answered_by_one_key(tmp_path: Path) -> None:
+    async with in_browser(tmp_path) as (browser, site, state):
+        await state.question(question(tool="send", title="mail.send"), at=time.time(), name="a2")
+        await do(browser.open, f"{site.base}/approvals")
+        await do(browser.resize, 1280, 720)
+        await do(browser.until, "main", "mail.send")
+        focused = "return document.activeElement.dataset.question?.slice(-2) ?? ''"
+        await do(browser.type, "a")  # nothing has the focus
+        for keys, expected in ((DOWN, "a1"), (DOWN, "a2"), (DOWN, "a2"), (UP, "a1"), (DOWN, "a2")):
+            await do(browser.type, keys)
+            assert await do(browser.run, focused) == expected
+        await do(browser.run, WAS_SHOWN_LONG_AGO)
+        await do(browser.type, "r")
+        await do(browser.until, "title", "(1) Approvals")
+        await do(browser.type, DOWN)
+        await do(browser.run, WAS_SHOWN_LONG_AGO)
+        await do(browser.type, "a")
+        await do(browser.until, "main", "No call waits")
+        answered = await state.approvals.answered([ApprovalId("a1"), ApprovalId("a2")])
+    assert {it.approval_id: it.answer and it.answer.is_approved for it in answered} == {"a1": True, "a2": False}
+
+
+@pytest.mark.page_attack
+async def test_a_key_allows_nothing_that_is_not_in_sight(tmp_path: Path) -> None:
+    """A long text could hide what a call does; the page of the question is opened instead."""
+    for name, text in (("lines", "line\n" * 200), ("folded", "x" * 3_000)):
+        (folder := tmp_path / name).mkdir()
+        async with in_browser(folder) as (browser, site, state):
+            await state.approvals.answer(ApprovalId("a1"), ApprovalAnswer(False, channel="page", answered_at=1))
+            await state.question(question(tool="send", arguments={"text": text}), at=time.time(), name="a2")
+            await do(browser.open, f"{site.base}/approvals")
+            await do(browser.until, "main", "Allow")
+            await do(browser.type, DOWN)
+            await do(browser.run, WAS_SHOWN_LONG_AGO)
+            await do(browser.type, "a")
+            await do(browser.until, "h1", "May a program call")
+            assert await state.approvals.answered([ApprovalId("a2")]) == []
+
+
+@pytest.mark.page_attack
+async def test_a_button_that_has_just_come_takes_no_click_and_no_key(tmp_path: Path) -> None:
+    """The click may have been meant for what was in its place, such as the button of the question before."""
+    come_anew = """
+        const list = document.getElementById("approvals");
+        list.replaceWith(list.cloneNode(true));
+        shownAt = performance.now();
+        const button = document.querySelector("[value=allow]"), place = button.getBoundingClientRect();
+        const there = document.elementFromPoint(place.left + 5, place.top + 5);
+        document.querySelector("[data-question]").focus();
+        document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "a", bubbles: true}));
+        return there === button;
+    """
+    takes_it = "return getComputedStyle(document.querySelector('[value=allow]')).pointerEvents"
+    async with in_browser(tmp_path) as (browser, site, state):
+        await do(browser.open, f"{site.base}/approvals")
+        await do(browser.until, "main", "Allow")
+        assert not await do(browser.run, come_anew)
+        with anyio.fail_after(60):
+            while await do(browser.run, takes_it) != "auto":
+                await anyio.sleep(0.05)
+        assert await state.approvals.answered([ApprovalId("a1")]) == []
+        await do(browser.click, "[value=allow]")
+        await do(browser.until, "main", "No call waits")
+        assert await state.approvals.answered([ApprovalId("a1")]) != [], "control"
+
+
+async def test_a_question_that_comes_is_in_the_title_and_in_a_notification_without_its_texts(tmp_path: Path) -> None:
+    """It may be seen by others, on a locked screen."""
+    unseen = """
+        window.said = [];
+        window.Notification = class { constructor(...given) { said.push(given); } static permission = "granted"; };
+        document.hasFocus = () => false;
+    """
+    async with in_browser(tmp_path) as (browser, site, state):
+        await do(browser.open, f"{site.base}/approvals")
+        await do(browser.until, "title", "(1) Approvals")
+        await do(browser.run, unseen)
+        await state.question(question(tool="send", title="mail.send"), at=time.time(), name="a2")
+        await do(browser.until, "title", "(2) Approvals")
+        await do(browser.run_async, TWO_REFRESHES)
+        said = await do(browser.run, "return said")
+    assert [it[1]["body"] for it in said] == ["2 calls wait for your approval"]
 
 
 async def test_no_other_button_comes_under_the_pointer(tmp_path: Path) -> None:

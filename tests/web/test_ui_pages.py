@@ -200,6 +200,23 @@ class TestApprovals:
         assert (answered.answer.is_approved, answered.answer.scope.value) == (True, "session")
         assert answered.answer.channel == "page"
 
+    async def test_are_answered_on_the_list_and_say_in_the_title_that_they_wait(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            assert "<title>Approvals" in await site.text("approvals")
+            await state.question(question(arguments={"title": "Empty basket", "labels": ["bug"]}), at=time.time())
+            await state.question(question(tool="send", is_unanswered=True), at=time.time(), name="a2")
+            shown = await site.text("approvals")
+            assert "<title>(2) Approvals" in shown
+            for text in ("Empty basket", "bug", "ask: github/create_*"):
+                assert text in shown
+            answers = re.findall(r'action="[^"]*/approvals/(a\d)".*?value="(\w+)">Allow<', shown)
+            assert answers == [("a1", "allow")], "the other one is a question about what happened"
+            assert (await site.post("approvals/a1", answer="allow", scope="call")).status_code == 303
+            assert "<title>(1) Savings" in await site.text("savings")
+            (answered,) = await state.approvals.answered([question_id()])
+        assert answered.answer is not None
+        assert answered.answer.is_approved
+
     async def test_reach_the_program_that_waits_in_a_product(self, tmp_path: Path) -> None:
         servers = office(tmp_path, "github")
         permissions = {"rules": [{"ask": "github/list_issues"}], "default": "allow"}
@@ -210,7 +227,7 @@ class TestApprovals:
         ):
             waiting = await host.run("from servers.github import list_issues\nlen(list_issues(repo='a'))")
             assert waiting.content["status"] == "waiting"
-            (name,) = re.findall(r"/approvals/(a\w+)", await site.text("approvals"))
+            (name,) = set(re.findall(r"/approvals/(a\w+)", await site.text("approvals")))
             for path in ("executions", f"executions/{waiting.content['execution_id']}"):
                 assert f'approvals/{name}">waits for you</a>' in await site.text(path)
             assert host.reached("list_issues") == []

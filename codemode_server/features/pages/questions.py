@@ -23,13 +23,20 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from codemode_server.domain.approvals import AnswerScope, ApprovalAnswer, Question, result_of
-from codemode_server.features.pages.rendering import STYLE, bare_page, rendered
+from codemode_server.features.pages.rendering import STYLE, bare_page, rendered, with_token_links
+from codemode_server.features.pages.value_html import whole_html
 from codemode_server.support import loopback_server
 
 CHANNEL = "page"
 MAX_REASON_CHARACTERS = 500
 _STYLE_DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 _POLICY = {loopback_server.POLICY: f"style-src 'sha256-{_STYLE_DIGEST}'"}
+
+
+def asked_html(question: Question, known: Collection[str] = (), base: str = "", *, heading: str = "h3") -> Markup:
+    """What the call would send, and what differs: all of it, with links for `known` privacy tokens."""
+    arguments = whole_html(dict(question.arguments)) if question.arguments else ""
+    return with_token_links(rendered("asked", question=question, arguments=arguments, heading=heading), known, base)
 
 
 def question_html(
@@ -42,6 +49,7 @@ def question_html(
         "question",
         question=question,
         effect=question.said_effect,
+        asked=asked_html(question, heading="h2"),
         scopes=[it.value for it in question.scopes],
         pattern=pattern,
         free=[name for name in question.arguments if name not in pattern],

@@ -30,7 +30,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.privacy_tokens import KnownToken
 from codemode_server.domain.savings import METHOD, TokenUsage
 from codemode_server.executions.preflight.reading import read
-from codemode_server.features.pages.questions import answer_of, question_html, texts_of
+from codemode_server.features.pages.questions import answer_of, asked_html, question_html, texts_of
 from codemode_server.features.pages.site import Site
 from codemode_server.features.pages.value_html import part_at, summary, value_html
 from codemode_server.features.pages.waterfall import waterfall
@@ -181,8 +181,10 @@ class RecordPages:
         return self._site.redirect(f"executions/{name}")
 
     async def _approvals(self, request: Request) -> Response:
-        shown = {"approvals": await self._records.approvals(), "refused": await self._records.refusals()}
-        return await self._site.page("approvals", "approvals", request, **shown, is_live=True)
+        approvals, refused = await self._records.approvals(), await self._records.refusals()
+        known = await self._known_tokens(*(texts_of(it.question) for it in approvals))
+        shown = [(it, asked_html(it.question, known, self._site.base)) for it in approvals]
+        return await self._site.page("approvals", "approvals", request, approvals=shown, refused=refused, is_live=True)
 
     async def _approval(self, request: Request) -> Response:
         approval = await self._records.approval(ApprovalId(request.path_params["name"]))

@@ -105,7 +105,7 @@ class Site:
             base=self.base,
             section=section,
             token=self.form_token,
-            waiting=len(questions),
+            waiting=[it.approval_id for it in questions],
             asked={it.execution_id: it.approval_id for it in reversed(questions)},
             can_be_live=is_live,
             is_live=is_live and not is_paused,

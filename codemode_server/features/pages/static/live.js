@@ -1,15 +1,41 @@
-// Fetches the page again every few seconds while it is visible, and replaces its parts marked `data-live` that changed,
-// unless the keyboard's focus is in them, or the pointer is on one of their buttons, in whose place another one could
-// come. A part marked `data-live="always"` is replaced, and has the focus then. The fetched page is parsed, not run.
+// Fetches the page again every few seconds and replaces its parts marked `data-live` that changed, unless the keyboard's
+// focus is in them, or the pointer is on one of their buttons, in whose place another one could come. A part marked
+// `data-live="always"` is replaced, and has the focus then. The fetched page is parsed, not run. While the page is not
+// visible only its title follows, and a notification says that a call waits, if the person has asked for that.
+// On the list of questions the arrow keys move the focus; on the question that has it, `a` allows and `r` refuses.
 "use strict";
 
 const SECONDS = 3;
+const HIDDEN_ROUNDS = 5;
+const UNSEEN_MILLISECONDS = 800;
+
+let round = 0;
+let shownAt = performance.now();
+let known = waiting(document);
+
+function waiting(page) {
+  return new Set(page.getElementById("navigation").dataset.waiting.split(" ").filter(Boolean));
+}
+
+function announce(page) {
+  const now = waiting(page);
+  const isNew = [...now].some((name) => !known.has(name));
+  known = now;
+  if (!isNew || document.hasFocus() || !("Notification" in window) || Notification.permission !== "granted") return;
+  const said = now.size === 1 ? "A call waits for your approval" : `${now.size} calls wait for your approval`;
+  const notification = new Notification("codemode-server", { body: said, tag: "codemode-approvals" });
+  notification.onclick = () => window.focus();
+}
 
 async function refresh() {
-  if (document.hidden) return;
+  round += 1;
+  if (document.hidden && round % HIDDEN_ROUNDS) return;
   const answer = await fetch(location.href);
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  document.title = fresh.title;
+  announce(fresh);
+  if (document.hidden) return;
   for (const part of document.querySelectorAll("[data-live]")) {
     const other = fresh.getElementById(part.id);
     const hasFocus = part.contains(document.activeElement);
@@ -17,8 +43,43 @@ async function refresh() {
     if (!other || other.outerHTML === part.outerHTML || (isInUse && part.dataset.live !== "always")) continue;
     const replacement = document.importNode(other, true);
     part.replaceWith(replacement);
+    shownAt = performance.now();
     if (hasFocus) replacement.focus();
   }
 }
 
+// A key allows only what is in sight as a whole.
+function isInSight(question) {
+  const { top, bottom } = question.getBoundingClientRect();
+  const asked = question.querySelector(".asked");
+  const isCut = asked.scrollHeight > asked.clientHeight + 1 || asked.querySelector("details:not([open])") !== null;
+  return top > -1 && bottom < innerHeight + 1 && !isCut;  // places are fractions of a pixel
+}
+
+function onKey(event) {
+  const { target, key } = event;
+  const questions = [...document.querySelectorAll("[data-question]")];
+  const place = questions.indexOf(target);
+  if (event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (place < 0 && target !== document.body && target.id !== "content") return;
+  const step = { ArrowDown: 1, ArrowUp: -1 }[key];
+  const next = step && questions[place < 0 ? 0 : place + step];
+  if (next) {
+    next.focus();
+    next.scrollIntoView({ block: "nearest" });
+    event.preventDefault();
+  }
+  const answer = { a: "allow", r: "refuse" }[key];
+  if (place < 0 || !answer || performance.now() - shownAt < UNSEEN_MILLISECONDS) return;
+  const button = target.querySelector(`button[value="${answer}"]`);
+  if (!button || (answer === "allow" && !isInSight(target))) location.href = target.dataset.question;
+  else button.form.requestSubmit(button);
+}
+
+const notify = document.getElementById("notify");
+if (notify !== null && "Notification" in window) {
+  notify.hidden = Notification.permission !== "default";
+  notify.onclick = async () => { notify.hidden = (await Notification.requestPermission()) !== "default"; };
+}
+addEventListener("keydown", onKey);
 setInterval(() => refresh().catch(() => {}), SECONDS * 1000);

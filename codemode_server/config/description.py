@@ -154,7 +154,8 @@ def _missing_programs(loaded: LoadedSettings) -> Iterator[str]:
 
 def _exposed_folders(loaded: LoadedSettings) -> Iterator[str]:
     """Warnings about servers that get a folder with our configuration or state in it, which a program could read."""
-    own = {user_file().parent, data_folder(), *([Path(loaded.settings.state.dir)] if loaded.settings.state.dir else [])}
+    state = loaded.settings.state.dir
+    own = [user_file().parent, data_folder(), *([Path(state)] if state else [])]
     for name, server in loaded.settings.servers.items():
         paths = [Path(server.cwd or "/", with_home(it)) for it in server.args if _is_folder_name(it)]
         folders = [Path(os.path.normpath(path)) for path in paths] if server.enabled else []

@@ -23,6 +23,7 @@ from codemode_server.storage.audit import Audit, content_digests, digest_of, new
 from codemode_server.storage.database import Database, DatabasePlace, PostgresAddress
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.history import History
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.ownership import ownership
 from codemode_server.storage.tables import cache, calls, events, executions
 from tests.storage.postgres import Cluster
@@ -149,7 +150,8 @@ async def _rows(name: str, few: DatabasePlace, many: DatabasePlace, folder: Path
     made = []
     with closing(Database(few)) as small, closing(Database(many)) as database, closing(DatabaseThread(many)) as thread:
         audit = Audit(thread, reader=database)
-        pairs = zip(_reads(small, thread).items(), _reads(database, thread).values(), strict=True)
+        cipher = JournalCipher(folder)
+        pairs = zip(_reads(small, thread, cipher).items(), _reads(database, thread, cipher).values(), strict=True)
         for (what, less), more in pairs:
             times = [(await milliseconds(less), await milliseconds(more)) for _ in range(_RUNS)]
             usual, took = (statistics.median(it) for it in zip(*times, strict=True))
@@ -171,8 +173,10 @@ async def _rows(name: str, few: DatabasePlace, many: DatabasePlace, folder: Path
     return made
 
 
-def _reads(database: Database, thread: DatabaseThread) -> dict[str, Callable[[], Awaitable[object]]]:
-    history, audit = History(database), Audit(thread, reader=database)
+def _reads(
+    database: Database, thread: DatabaseThread, cipher: JournalCipher
+) -> dict[str, Callable[[], Awaitable[object]]]:
+    history, audit = History(database, cipher), Audit(thread, reader=database)
     return {
         _NEWEST: lambda: history.search(_OWNER, HistoryQuery()),
         "a search for what is nowhere": lambda: history.search(_OWNER, HistoryQuery("nowhere")),

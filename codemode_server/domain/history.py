@@ -35,6 +35,8 @@ class ExecutionSummary:
     calls: int | None
     tools: tuple[str, ...] = ()
     """The first tools that it called, as `server.tool` in raw names."""
+    description: str | None = None
+    """The model's description of the program, as long as the journal has it."""
 
 
 @dataclass(frozen=True, slots=True)

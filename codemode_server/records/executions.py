@@ -72,7 +72,7 @@ class Records:
         self.database = Database(place)
         self._ownership = ownership(self.database, self._folder, is_shared=isinstance(place, PostgresAddress))
         cipher = JournalCipher(self._folder, loaded.settings.state.key)
-        self.history = History(self.database)
+        self.history = History(self.database, cipher)
         self.savings: SavingsStore | None = create("savings", self.database)
         self.audit = Audit(self.thread, reader=self.database)
         self._journal = Journal(self.thread, cipher, self.audit)

@@ -26,6 +26,7 @@ from codemode_server.domain.history import (
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import AnyRow, Database
+from codemode_server.storage.journal_values import JournalCipher, JournalValues
 from codemode_server.storage.tables import ALL_ROWS, calls, events, executions
 
 MAX_EXAMINED = 20_000
@@ -84,12 +85,28 @@ _TOOLS = (
 
 
 class History:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, cipher: JournalCipher) -> None:
         self._database = database
+        self._values = JournalValues(cipher)
 
     async def search(self, principal: Principal, query: HistoryQuery) -> HistoryPage:
         """The newest executions of the principal that fit. Raises `JournalUnavailable` as all methods do."""
-        return await self._database.read(lambda connection: _search(connection, principal, query))
+        return await self._database.read(lambda connection: self._search(connection, principal, query))
+
+    def _search(self, connection: Connection, principal: Principal, query: HistoryQuery) -> HistoryPage:
+        of = {"of_principal": principal.principal_id, "before": float("inf") if query.before is None else query.before}
+        floor = connection.execute(FLOOR, of).scalar() or 0.0
+        values = of | {"since": max(query.since, floor), "most": query.limit + 1}
+        newest = connection.execute(statement(query), values).all()
+        has_more = len(newest) > query.limit
+        tools: dict[str, list[str]] = {row.execution_id: [] for row in newest[: query.limit]}
+        for name, server, tool in connection.execute(_TOOLS, {"names": [*tools]}):
+            tools[name].append(f"{server}.{tool}")
+        shown = tuple(
+            _summary(row, tools[row.execution_id], self._values.description(row)) for row in newest[: query.limit]
+        )
+        is_searched = not has_more and floor <= query.since
+        return HistoryPage(shown, None if is_searched else shown[-1].started_at if has_more else floor)
 
     async def names(self, principal: Principal, since: float, limit: int | None) -> list[ExecutionId]:
         """The executions that started since then, newest first."""
@@ -148,21 +165,7 @@ def _has_call(*which: ColumnElement[bool]) -> ColumnElement[bool]:
     return select(calls.c.seq).where(calls.c.execution_id == executions.c.execution_id, *which).exists()
 
 
-def _search(connection: Connection, principal: Principal, query: HistoryQuery) -> HistoryPage:
-    of = {"of_principal": principal.principal_id, "before": float("inf") if query.before is None else query.before}
-    floor = connection.execute(FLOOR, of).scalar() or 0.0
-    values = of | {"since": max(query.since, floor), "most": query.limit + 1}
-    newest = connection.execute(statement(query), values).all()
-    has_more = len(newest) > query.limit
-    tools: dict[str, list[str]] = {row.execution_id: [] for row in newest[: query.limit]}
-    for name, server, tool in connection.execute(_TOOLS, {"names": [*tools]}):
-        tools[name].append(f"{server}.{tool}")
-    shown = tuple(_summary(row, tools[row.execution_id]) for row in newest[: query.limit])
-    is_searched = not has_more and floor <= query.since
-    return HistoryPage(shown, None if is_searched else shown[-1].started_at if has_more else floor)
-
-
-def _summary(row: AnyRow, tools: Sequence[str]) -> ExecutionSummary:
+def _summary(row: AnyRow, tools: Sequence[str], description: str | None) -> ExecutionSummary:
     return ExecutionSummary(
         ExecutionId(row.execution_id),
         row.session_id,
@@ -172,4 +175,5 @@ def _summary(row: AnyRow, tools: Sequence[str]) -> ExecutionSummary:
         row.milliseconds,
         row.calls,
         tuple(tools[:_MAX_TOOLS]),
+        description,
     )

@@ -124,7 +124,7 @@ class JournalValues:
             row.milliseconds,
             row.is_dry_run,
             ExecutionId(row.applies) if row.applies else None,
-            self._text(row.description, f"{name}/description"),
+            self.description(row),
             row.recorded_code,
             self._text(row.answer, f"{name}/answer"),
         )
@@ -163,6 +163,9 @@ class JournalValues:
         call = ToolCall(execution_id, row.seq, row.server, row.tool, arguments, key)
         decision = to_decision(row.decision, row.reason, known)
         return CallRecord(call, decision, row.started_at, outcome, unreadable, row.ended_at)
+
+    def description(self, row: AnyRow) -> str | None:
+        return self._text(row.description, f"{row.execution_id}/description")
 
     def _text(self, data: bytes | None, place: str) -> str | None:
         try:

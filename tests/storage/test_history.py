@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import Database
 from codemode_server.storage.history import FLOOR, MAX_EXAMINED, History, statement
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.tables import calls, executions
 
 OWN = Principal(PrincipalId("default"))
@@ -71,8 +73,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
 
 
 @pytest.fixture
-async def history(database: Database) -> History:
-    return History(database)
+async def history(database: Database, tmp_path: Path) -> History:
+    return History(database, JournalCipher(tmp_path))
 
 
 VALUES = {"of_principal": "default", "before": 1e9, "since": 0.0, "most": 50}

@@ -35,6 +35,7 @@ from codemode_server.startup.serve import serve
 from codemode_server.storage.audit import Audit
 from codemode_server.storage.history import History
 from codemode_server.storage.journal import Journal
+from codemode_server.storage.journal_values import JournalCipher
 from tests.behaviour.product import UPSTREAMS, Host, configuration
 from tests.database import rows
 from tests.processes import children
@@ -156,7 +157,7 @@ async def test_after_kills_all_that_arrived_is_recorded_and_a_resumed_program_ma
         await host.settled()  # the next product records what became of the others
         await host.until(lambda: not any(start_time(pid) == at for pid, at in started))
         await host.until(lambda: not rows(state, "SELECT 1 FROM executions WHERE ended_at IS NULL"))
-        names = await History(app.stores.database).names(LOCAL, 0.0, None)
+        names = await History(app.stores.database, JournalCipher(state)).names(LOCAL, 0.0, None)
         executions = [it for name in names if (it := await app.stores.journal.execution(LOCAL, name))]
         unknown = await check_records(executions, app.stores.journal, app.stores.audit, before)
         reported = {name: (await host.call("execute_code", resume=name)).value for name in unknown}

@@ -287,6 +287,23 @@ async def test_a_question_that_comes_is_in_the_title_and_in_a_notification_witho
     assert [it[1]["body"] for it in said] == ["2 calls wait for your approval"]
 
 
+async def test_what_is_read_stays_as_it_is_while_the_page_follows(tmp_path: Path) -> None:
+    async with in_browser(tmp_path) as (browser, site, state):
+        await state.execution("x3", "line\n" * 200, at=time.time(), status=ExecutionStatus.RUNNING)
+        await do(browser.open, f"{site.base}/executions")
+        await do(browser.run, "document.querySelector('#x3 a').focus()")
+        await state.execution("x4", "1", at=time.time() + 1)
+        await do(browser.until, "#executions", "x4")
+        assert await do(browser.run, "return document.activeElement.closest('tr')?.id") == "x3", "its row has moved"
+        await do(browser.open, f"{site.base}/executions/x3")
+        scrolled = "const it = document.querySelector('.code'); it.scrollTop ||= arguments[0]; return it.scrollTop"
+        assert await do(browser.run, scrolled, 300) == 300
+        state.journal.note_answer(ExecutionId("x3"), "value: 7")
+        await state.journal.end_execution(ExecutionId("x3"), ExecutionStatus.FAILED, error=None, milliseconds=1_000)
+        await do(browser.until, "#made", "value: 7")
+        assert await do(browser.run, scrolled, 0) == 300
+
+
 async def test_no_other_button_comes_under_the_pointer(tmp_path: Path) -> None:
     async with in_browser(tmp_path) as (browser, site, state):
         await state.execution("x2", "1", at=time.time(), status=ExecutionStatus.RUNNING)

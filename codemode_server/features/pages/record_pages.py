@@ -86,6 +86,8 @@ class RecordPages:
         given = {name: value[:_MAX_SEARCH_CHARACTERS] for name, value in request.query_params.items()}
         query = _query(given)
         history = await self._records.search(query)
+        masked = self._records.masked
+        shown = [replace(it, description=masked(it.description)) for it in history.executions]
         older = None
         if history.older_than is not None:
             older = urlencode({**{name: it for name, it in given.items() if it}, "before": repr(history.older_than)})
@@ -93,7 +95,8 @@ class RecordPages:
             "executions",
             "executions",
             request,
-            executions=history.executions,
+            executions=shown,
+            known=await self._known_tokens(*(it.description for it in shown)),
             older=older,
             given={name: given.get(name, "") for name in _SEARCH_FIELDS},
             is_search=any(given.get(name) for name in _SEARCH_FIELDS),

@@ -1,5 +1,6 @@
-// Fetches the page again every few seconds and replaces its parts marked `data-live` that changed, unless the keyboard's
-// focus is in them, or the pointer is on one of their buttons, in whose place another one could come. A part marked
+// Fetches the page again every few seconds. In its parts marked `data-live` without a button, what differs is changed, and
+// all else stays as it is: scrolled, selected or unfolded. A part with buttons is replaced as a whole, unless the keyboard's
+// focus is in it or the pointer is on a button, in whose place another one could come. A part marked
 // `data-live="always"` is replaced, and has the focus then. The fetched page is parsed, not run. While the page is not
 // visible only its title follows, and a notification says that a call waits, if the person has asked for that.
 // On the list of questions the arrow keys move the focus; on the question that has it, `a` allows and `r` refuses.
@@ -27,6 +28,34 @@ function announce(page) {
   notification.onclick = () => window.focus();
 }
 
+// Makes a node equal to another one of the same name. Children with an id are those with this id, wherever they are.
+function update(node, wanted) {
+  if (node.isEqualNode(wanted)) return;
+  if (node.nodeType !== Node.ELEMENT_NODE) {
+    node.data = wanted.data;
+    return;
+  }
+  for (const { name, value } of wanted.attributes) if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  for (const { name } of [...node.attributes]) if (!wanted.hasAttribute(name) && name !== "open") node.removeAttribute(name);
+  let next = node.firstChild;
+  for (const child of wanted.childNodes) {
+    let same = next;
+    while (same !== null && (same.nodeName !== child.nodeName || same.id !== child.id)) same = child.id ? same.nextSibling : null;
+    if (same === null) {
+      node.insertBefore(document.importNode(child, true), next);
+      continue;
+    }
+    if (same === next) next = next.nextSibling;
+    else node.insertBefore(same, next);
+    update(same, child);
+  }
+  while (next !== null) {
+    const rest = next.nextSibling;
+    next.remove();
+    next = rest;
+  }
+}
+
 async function refresh() {
   round += 1;
   if (document.hidden && round % HIDDEN_ROUNDS) return;
@@ -38,6 +67,10 @@ async function refresh() {
   if (document.hidden) return;
   for (const part of document.querySelectorAll("[data-live]")) {
     const other = fresh.getElementById(part.id);
+    if (other && !part.querySelector("button") && !other.querySelector("button")) {
+      update(part, other);
+      continue;
+    }
     const hasFocus = part.contains(document.activeElement);
     const isInUse = hasFocus || part.querySelector("button:hover") !== null;
     if (!other || other.outerHTML === part.outerHTML || (isInUse && part.dataset.live !== "always")) continue;

@@ -6,7 +6,10 @@ import argparse
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+
+import anyio
 
 from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import announce, is_confirmed, show
@@ -34,7 +37,29 @@ def run(parsed: argparse.Namespace) -> int:
     for error in loaded.server_errors:
         announce(error)
     show(describe(loaded, _warnings_of_rules(loaded)))
-    return 2 if loaded.server_errors else 0
+    obstacles = _obstacles(loaded)
+    for line in obstacles:
+        announce(loaded.redactor.text(line))
+    return 2 if loaded.server_errors else 1 if obstacles else 0
+
+
+def _obstacles(loaded: LoadedSettings) -> Sequence[str]:
+    """What this machine lacks for these settings, without which the server does not start or not as they say. What is
+    not trusted is not tried: it may name code to run, and folders."""
+    if not loaded.is_trusted:
+        return ()
+    from codemode_server.cli.doctor import check_parts, examine_sandbox
+
+    settings = loaded.settings
+    # The password may come from a command, which this check does not run.
+    is_unread = "${" in (settings.state.database_password or "")
+    checks = [it for it in check_parts(settings) if not (is_unread and it.name == "database")]
+    lines = [it.line for it in checks if it.is_obstacle]
+    sandbox = settings.sandbox.model_copy(update={"packages": ()})  # those are installed at the start
+    report = anyio.run(partial(examine_sandbox, sandbox, boot=False))
+    if not report.is_met:
+        lines.append(f"sandbox: programs would run in {report.destination}; see `codemode-server doctor`")
+    return lines
 
 
 def _warnings_of_rules(loaded: LoadedSettings) -> Sequence[str]:

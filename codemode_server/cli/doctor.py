@@ -70,11 +70,14 @@ class Report:
 async def _examine(configured: Settings, boot: bool) -> Report:
     """Check everything; with `boot`, boot a microVM unless a check has failed. Downloads and changes nothing."""
     report = await examine_sandbox(configured.sandbox, boot=boot)
-    others = [await anyio.to_thread.run_sync(_database, configured)]
-    others += [_search(await anyio.to_thread.run_sync(diagnose, configured.search))]
-    others += [await anyio.to_thread.run_sync(check, configured) for check in provided("check")]
+    others = await anyio.to_thread.run_sync(check_parts, configured)
     is_met = report.is_met and not any(it.is_obstacle for it in others)
     return replace(report, checks=(*report.checks, *others), is_met=is_met)
+
+
+def check_parts(configured: Settings) -> list[Check]:
+    """A check of the database, of search, and of each feature that may lack something. Blocks."""
+    return [_database(configured), _search(diagnose(configured.search)), *(it(configured) for it in provided("check"))]
 
 
 async def examine_sandbox(settings: SandboxSettings, *, boot: bool) -> Report:

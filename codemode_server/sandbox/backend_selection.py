@@ -85,6 +85,9 @@ async def choose(
     Raises `SandboxUnavailable` if there is none."""
     failures: list[tuple[BackendSpec, SandboxUnavailable]] = []
     packages = await install_packages(settings, announce)
+    if packages.problem:
+        parts = filter(None, (packages.problem, packages.remedy))
+        logger.warning("programs have no packages: %s", "; ".join(parts))
     for spec in candidates(settings):
         try:
             backend = await spec.create(settings, limits, workspace, packages, announce)

@@ -319,6 +319,36 @@ class TestImport:
         assert machine.servers()["time"].args == ("mcp-server-time",)
 
 
+class TestConfigCheck:
+    @pytest.mark.parametrize(
+        ("section", "told"),
+        [
+            ({"guardrails": [{"use": "nothere:X"}]}, "guardrails[0].use: 'nothere:X' can't be imported"),
+            ({"state": {"database": "postgresql://me@127.0.0.1:1/x"}}, "can't be used: "),
+            (
+                {"privacy": {"servers": {"a": "tokens"}, "name_models": ["xx_none"]}},
+                "the model xx_none, which privacy.name_models asks for, is not installed; ",
+            ),
+        ],
+    )
+    def test_what_keeps_the_server_from_starting_is_named(
+        self, machine: Machine, section: dict[str, Any], told: str
+    ) -> None:
+        machine.write(".config/codemode-server/upstream.yaml", {"servers": {"a": {"command": "sh"}}, **section})
+
+        assert machine.run("config", "check") == 1
+        assert told in machine.errors
+        machine.file.write_text("servers: {a: {command: sh}}\n")
+        assert (machine.run("config", "check"), machine.errors) == (0, ""), "control"
+
+    def test_nothing_of_an_untrusted_file_is_tried(self, machine: Machine) -> None:
+        (machine.project / "evil.py").write_text("import pathlib; pathlib.Path('ran').touch()")
+        (machine.project / "upstream.yaml").write_text("guardrails: [{use: 'evil:X'}]\n")
+
+        assert machine.run("config", "check") == 0
+        assert not (machine.project / "ran").exists()
+
+
 class TestWhatARepositoryNames:
     """A file in the current folder chooses names, but never what the person's words mean."""
 

@@ -64,8 +64,7 @@ def find(settings: SandboxSettings) -> Packages:
 
 
 async def ensure(settings: SandboxSettings, announce: Announce) -> Packages:
-    """The packages of these settings, installed now if they are not. A failure is a `Packages` with a problem, and a
-    warning in the log."""
+    """The packages of these settings, installed now if they are not. A failure is a `Packages` with a problem."""
     try:
         try:
             return await _ensure(settings, announce)
@@ -75,7 +74,6 @@ async def ensure(settings: SandboxSettings, announce: Announce) -> Packages:
             remedy = "make room on the disk, and start again" if error.errno in _FULL else ""
             raise NotInstalled(f"the folder of the packages can't be filled: {error.strerror}", remedy) from None
     except NotInstalled as error:
-        _log.warning("programs have no packages: %s", error)
         return Packages(problem=error.reason, remedy=error.remedy)
 
 

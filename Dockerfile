@@ -24,6 +24,7 @@ USER 10001
 ENV CODEMODE_CONFIG=/config/upstream.yaml \
     XDG_DATA_HOME=/data \
     XDG_CACHE_HOME=/cache \
+    CODEMODE_STANDALONE=1 \
     PYTHONUNBUFFERED=1
 RUN printf 'sandbox: { backend: wasm }\n' > /tmp/upstream.yaml \
     && codemode-server setup --config /tmp/upstream.yaml \

@@ -138,7 +138,7 @@ def _beside(ours: Figures, peer: Figures) -> list[Row]:
 
 def our_server(place: Path, **sections: Any) -> Server:
     config = configuration(place, {"bench": stdio_upstream(TOOLS)}, sandbox={"backend": "wasm"}, **sections)
-    command = (sys.executable, "-m", "codemode_server", "--config", str(config))
+    command = (sys.executable, "-m", "codemode_server", "serve", "--standalone", "--config", str(config))
     imports = "from servers.bench import echo_5\n"
     return Server("codemode-server", command, "1 + 1", "echo_5(number=1)", before=imports, result="")
 

@@ -35,7 +35,7 @@ def rows() -> list[Row]:
             idle_mib = _idle_mib(product)
         finally:
             product.stop()
-        own = [sys.executable, "-m", "codemode_server", "--config", str(product.config)]
+        own = [sys.executable, "-m", "codemode_server", "serve", "--standalone", "--config", str(product.config)]
         peer = [sys.executable, UPSTREAM]
         for command in (peer, own):
             _start(command)  # the first start compiles and fills the disk cache

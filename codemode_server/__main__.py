@@ -9,10 +9,9 @@ def main() -> None:
     """Run the command line; ends the process with its exit code."""
     try:
         arguments = sys.argv[1:]
-        if "--attach" in arguments:
+        if arguments[:1] in ([], ["serve"], ["--config"]):
             from codemode_server.shim.main import serve
 
-            arguments.remove("--attach")
             if (code := serve(arguments)) is not None:
                 sys.exit(code)
         from codemode_server.cli import run

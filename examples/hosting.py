@@ -74,7 +74,15 @@ class Example:
     @asynccontextmanager
     async def session(self, *flags: str, environment: dict[str, str] | None = None) -> AsyncIterator[Session]:
         """A new process of the product for one session; the state of earlier ones is there. `flags` are of `serve`."""
-        arguments = ["-m", "codemode_server", "serve", *flags, "--config", str(self.folder / "upstream.yaml")]
+        arguments = [
+            "-m",
+            "codemode_server",
+            "serve",
+            "--standalone",
+            *flags,
+            "--config",
+            str(self.folder / "upstream.yaml"),
+        ]
         async with Client(StdioServerParameters(command=sys.executable, args=arguments, env=environment)) as client:
             yield Session(client)
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
 """No test reads or changes the keyring of the person who runs it."""
+os.environ["CODEMODE_STANDALONE"] = "1"
+"""What a test starts ends with it; `tests/shared_server.py` is for the server that hosts share."""
 # A shell starts what runs in its background with SIGINT ignored, and so would be each product that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Images of containers often set this variable. Each process of a run would then compile all tests again: 9 s of CPU.

@@ -227,7 +227,7 @@ def _run(request: Request, streams: list[int]) -> NoReturn:
         os.umask(umask)
         os.chdir(folder)
         os.environ.clear()
-        os.environ.update(environment)
+        os.environ.update({"CODEMODE_STANDALONE": "1"} | environment)
         sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
         first, *rest = arguments
         if first == "-m":

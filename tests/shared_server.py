@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from codemode_server.shim.attaching import asked
+from codemode_server.shim.main import STANDALONE
 from tests.waiting import PATIENCE_S
 from tests.wire import Wire
 
@@ -27,6 +28,8 @@ class Person:
     def __init__(self, config: Path, data: Path) -> None:
         self.config, self.data = config, data
         self._hosts = ExitStack()
+        own = {"PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(data), STANDALONE: "0"}
+        self._environment = {**os.environ, **own}
 
     @property
     def run(self) -> Path:
@@ -36,11 +39,11 @@ class Person:
     def start(self, **environment: str) -> Wire:
         """A host's process, without a word from the host."""
         host = subprocess.Popen(
-            [sys.executable, "-m", "codemode_server", "--config", str(self.config), "--attach"],
+            [sys.executable, "-m", "codemode_server", "--config", str(self.config)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(self.data), **environment},
+            env=self._environment | environment,
         )
         self._hosts.callback(ended, host)
         return Wire(host)
@@ -55,6 +58,11 @@ class Person:
         """What each running server says of itself."""
         found = [asked(path, "status") for path in sorted(self.run.glob("*.sock"))]
         return [it for it in found if it]
+
+    def command(self, *words: str) -> str:
+        """What a command prints."""
+        command = [sys.executable, "-m", "codemode_server", *words, "--config", str(self.config)]
+        return subprocess.run(command, env=self._environment, capture_output=True, text=True, check=False).stdout
 
     def end(self) -> None:
         pids = [it["pid"] for it in self.servers()]

@@ -33,6 +33,7 @@ _COMMANDS = {
     "test": "connect to one server, and show its tools or the whole error",
     "config": "check upstream.yaml, or print its JSON Schema",
     "status": "connect to every upstream and show its state",
+    "stop": "end the server that your hosts share; their next request starts it again",
     "login": "sign in to a server with OAuth",
     "logout": "revoke and forget the sign-in to a server",
     "sync": "write the tree of stubs for people and editors",

@@ -12,6 +12,11 @@ from codemode_server.startup.serve import serve
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP at http://HOST:PORT/mcp")
+    parser.add_argument(
+        "--standalone",
+        action="store_true",
+        help="serve over stdio by this process, in place of the server that your hosts share",
+    )
     parser.add_argument("--listener", type=int, help=argparse.SUPPRESS)  # the socket of the person's running server
     parser.add_argument(
         "--new-token", action="store_true", help="make a new token for --http; the old one ends with this start"

@@ -15,6 +15,7 @@ from codemode_server.cli import workspace
 from codemode_server.cli.arguments import add_wait
 from codemode_server.cli.doctor import examine_sandbox
 from codemode_server.cli.product import inspected
+from codemode_server.cli.stop import running_lines
 from codemode_server.cli.terminal import HOW_TO_ADD, configuration, show, table
 from codemode_server.config import LoadedSettings
 from codemode_server.config.problems import no_server
@@ -52,7 +53,8 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         where = f"sandbox: {sandbox.destination}; `codemode-server doctor` tells more"
         packages = (check.line for check in sandbox.packages)
         proposals = proposal_lines(loaded.settings.permissions, app.catalog())
-        found = (*warned, *proposals, *of_features, files, f"search: {search.text}", where, *packages)
+        running = await anyio.to_thread.run_sync(lambda: [*running_lines()])
+        found = (*warned, *proposals, *of_features, files, f"search: {search.text}", where, *packages, *running)
         lines = [one_line(mask(line)) for line in found if line]
         page = "\n".join([servers_table(servers, mask), "", *lines])
         return page, sandbox.is_met and search.is_met and all(map(is_well, servers))

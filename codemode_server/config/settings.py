@@ -157,6 +157,13 @@ class ResultSettings(Section):
     `outputSchema`. Many hosts then show their model that JSON in place of the text, or both, and some drop images."""
 
 
+class RunningServerSettings(Section):
+    """The running server that your hosts share (`serve` over stdio, not on Windows)."""
+
+    idle_minutes: Number = Field(default=10, ge=0, le=1_440)
+    """How long it stays after the last host has gone and the last program has ended, minutes. 0: it ends at once."""
+
+
 class StateSettings(Section):
     """Contents, location and retention of stored data."""
 
@@ -235,6 +242,7 @@ class Settings(Section):
     The variable `CODEMODE_PRINCIPAL` overrides it. Default: `default`."""
     groups: dict[PrincipalName, tuple[PrincipalName, ...]] = Field(default={})
     """Groups of principals by name, for `principals: [group:<name>]` in a rule of the permissions."""
+    server: RunningServerSettings = RunningServerSettings()
     http: HttpSettings = HttpSettings()
     sandbox: SandboxSettings = SandboxSettings()
     permissions: PermissionSettings = PermissionSettings()

@@ -20,23 +20,21 @@ STANDALONE = "CODEMODE_STANDALONE"
 def serve(arguments: Sequence[str]) -> int | None:
     """Serve the host of this process until it closes its input; gives the exit code. None if the arguments mean
     something else, or this process has to serve by itself."""
-    if sys.platform == "win32" or os.environ.get(STANDALONE, "") not in ("", "0") or sys.stdin.isatty():
+    if sys.platform == "win32" or os.environ.get(STANDALONE, "") not in ("", "0"):
         return None
-    given = list(arguments)
-    config: Path | None = None
-    if given[:1] == ["serve"]:
-        del given[0]
-    match given:
+    match [it for it in arguments if it != "serve"]:
         case []:
-            pass
-        case ["--config", str(file)] | ["--config", str(file), "serve"]:
+            config = None
+        case ["--config", str(file)]:
             config = Path(file)
         case _:
             return None
+    if sys.stdin is None or sys.stdin.isatty():
+        return None
     try:
         attaching = Attaching(config)
     except NotAttached as error:
-        print(f"codemode-server: each host has a product of its own: {error}", file=sys.stderr)
+        print(f"codemode-server: no running server is shared: {error}", file=sys.stderr)
         return None
     start = _Start(config, attaching)
     opening = Opening(HostStreams.standard(), start)

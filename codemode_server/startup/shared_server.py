@@ -33,6 +33,7 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from codemode_server.config import locate
 from codemode_server.config.places import VARIABLE, digest
+from codemode_server.config.settings import RunningServerSettings
 from codemode_server.domain.errors import JournalUnavailable, SettingsError
 from codemode_server.domain.principals import PRINCIPAL_VARIABLE, Session
 from codemode_server.processes.file_lock import held
@@ -58,9 +59,10 @@ _LAST_ANSWERS_SECONDS, _ANSWERED_SECONDS = 3.0, 0.05
 """For programs that the end of the server ends, and for their answers."""
 _REFERENCE = re.compile(rb"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
 _READ_BY_US = (
-    *("HOME", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "MSB_HOME"),
+    *("HOME", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"),
     *("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"),
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "UV", "LANGFUSE_HOST", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "UV", "MSB_HOME", "DISPLAY", "WAYLAND_DISPLAY"),
+    *("LANGFUSE_HOST", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY"),
 )
 _PREFIXES = ("CODEMODE_", "OTEL_")
 _NOT_COMPARED = {VARIABLE, PRINCIPAL_VARIABLE}
@@ -137,7 +139,8 @@ class SharedServer:
 
     @property
     def _idle_seconds(self) -> float:
-        return 600.0
+        settings = self.app.config.settings.server if self.app is not None else RunningServerSettings()
+        return settings.idle_minutes * 60.0
 
     async def leave(self) -> None:
         """Give up the name of the socket, so that whoever comes starts another server."""
@@ -232,7 +235,9 @@ class SharedServer:
         return place != loaded.place if loaded.place is not None else place.path.is_file()
 
     def _status(self) -> dict[str, Any]:
-        return {"pid": os.getpid(), "since": self._began_at, "sessions": len(self._sessions), "path": str(self._path)}
+        place = self.app.loaded.place if self.app is not None else None
+        config = str(place.path) if place is not None else "without a configuration"
+        return {"pid": os.getpid(), "since": self._began_at, "sessions": len(self._sessions), "config": config}
 
 
 def used(loaded: LoadedSettings | SettingsError, environ: Mapping[str, str]) -> str:

@@ -251,7 +251,8 @@ async def over_stdio(
     """The product as a child process, as a host's configuration starts it; a fork starts in a tenth of the time."""
     arguments = ("-m", "codemode_server", *flags, "--config", str(path))
     command, *args = fork_server.command(*arguments) if is_forked else [sys.executable, *arguments]
-    parameters = StdioServerParameters(command=command, args=args, env=env or {})
+    environment = {"CODEMODE_STANDALONE": "1"} | (env or {})
+    parameters = StdioServerParameters(command=command, args=args, env=environment)
     async with Client(parameters, mode=mode, **callbacks) as client:
         host = Host(client, path.parent)
         await host.settled()

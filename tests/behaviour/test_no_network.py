@@ -53,7 +53,7 @@ def strace() -> tuple[str, ...]:
 async def traced_product(strace: tuple[str, ...], config: Path) -> AsyncIterator[Host]:
     """The product over stdio, traced from its first system call."""
     command, *options = strace
-    product = [sys.executable, "-m", "codemode_server", "--config", str(config)]
+    product = [sys.executable, "-m", "codemode_server", "serve", "--standalone", "--config", str(config)]
     parameters = StdioServerParameters(command=command, args=[*options, str(config.parent / "trace"), *product])
     async with Client(parameters) as client:
         host = Host(client, config.parent)

@@ -39,7 +39,7 @@ class Project:
 
     @property
     def command(self) -> list[str]:
-        return [str(installed_command(self.folder)), "--config", str(self.config)]
+        return [str(installed_command(self.folder)), "serve", "--standalone", "--config", str(self.config)]
 
     @property
     def environment(self) -> dict[str, str]:

@@ -180,7 +180,7 @@ async def test_nodes_come_and_go_with_the_programs_and_no_program_is_lost_or_run
         },
         limits={"programs": 8},
     )
-    command = [*cluster.enter, *PRODUCT, "--config", str(path)]
+    command = [*cluster.enter, *PRODUCT, "serve", "--standalone", "--config", str(path)]
     parameters = StdioServerParameters(command=command[0], args=command[1:], env={"PYTHONPATH": str(ROOT)})
     async with Client(parameters, mode="auto") as client, anyio.create_task_group() as tasks:
         host = Host(client, cluster.folder)

@@ -5,9 +5,11 @@ Real processes; a host writes and reads raw lines.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.behaviour.product import configuration, office
-from tests.shared_server import Person, person, run, text_of, wait_until
+from tests.shared_server import Person, ended, person, run, text_of, wait_for_end, wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -29,6 +31,7 @@ import time
 while True:
     time.sleep(0.1)
 """
+PROGRAM = {"name": "execute_code", "arguments": {"code": "1"}}
 MAX_SHIM_KIB = 25 * 1024
 
 
@@ -119,3 +122,57 @@ def test_a_killed_server_is_started_again_and_the_program_can_be_resumed(ada: Pe
     assert run(host, "", resume=execution_id).startswith("status: waiting"), "nobody knows whether the call arrived"
     (after,) = ada.servers()
     assert after["pid"] != server["pid"]
+
+
+def test_it_ends_after_the_last_host_and_at_the_wish_of_the_person_whose_hosts_go_on(tmp_path: Path) -> None:
+    with person(configuration(tmp_path, {}, server={"idle_minutes": 0})) as ada:
+        host = ada.host()
+        run(host, "1")
+        (first,) = ada.servers()
+        assert f"stopped: process {first['pid']}" in ada.command("stop")
+        wait_for_end(first["pid"])
+        assert ada.command("stop") == "no server is running\n"
+        assert run(host, "1 + 1").split() == ["value:", "2"]
+        (second,) = ada.servers()
+        assert f"running server: process {second['pid']}" in ada.command("status")
+        ended(host.process)
+        wait_for_end(second["pid"])
+        assert list(ada.run.glob("*.sock")) == []
+
+
+def test_an_edit_that_waits_for_the_next_start_is_in_force_in_new_sessions(ada: Person) -> None:
+    """The server of before serves its hosts to their end."""
+    host = ada.host()
+    run(host, "1")
+    before = json.loads(ada.config.read_text())
+    ada.config.write_text(json.dumps(before | {"results": {"structured_content": False}}))
+    wait_until(lambda: "structuredContent" not in ada.host().ask("tools/call", **PROGRAM)["result"])
+    assert "structuredContent" in host.ask("tools/call", **PROGRAM)["result"]
+
+
+def test_where_no_socket_can_be_the_host_has_a_product_of_its_own(ada: Person) -> None:
+    ada.data.joinpath("codemode-server").mkdir(mode=0o700)
+    ada.run.write_text("no folder")
+    host = ada.host()
+    assert run(host, "1 + 1").split() == ["value:", "2"]
+    assert list(ada.data.rglob("*.sock")) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be another user")
+def test_another_user_is_not_served_even_where_the_folder_is_open(ada: Person) -> None:
+    run(ada.host(), "1")
+    (socket_file,) = ada.run.glob("*.sock")
+    for path in (ada.data, *ada.run.parents[:1], ada.run):
+        path.chmod(0o755)
+    socket_file.chmod(0o777)
+    ask = f"""
+import os, socket
+os.setuid(65534)
+connection = socket.socket(socket.AF_UNIX)
+connection.connect({str(socket_file)!r})
+connection.sendall(b'{{"ask": "status"}}\\n')
+print(connection.recv(1000))
+"""
+    said = subprocess.run([sys.executable, "-I", "-c", ask], capture_output=True, text=True, check=False)
+    assert said.stdout == "b''\n" or "ConnectionResetError" in said.stderr or "BrokenPipeError" in said.stderr
+    assert len(ada.servers()) == 1, "the control: its own user is answered"

@@ -18,6 +18,7 @@ from codemode_server.sandbox.backend_selection import Choice, choose
 from codemode_server.storage.server_states import RunningProduct, ServerState
 from codemode_server.support import temporary
 from codemode_server.support.text import escaped
+from codemode_server.support.trace_provider import span_around
 
 if TYPE_CHECKING:
     from codemode_server.app import App
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 _AFTER_HANDSHAKE_SECONDS = 0.05
 """Delay between the first answer to the host and the start of processes, so that the answer is sent first."""
 _MAX_ERROR_CHARACTERS = 2_000
+_TRACED_SECONDS = 60.0
+"""Longest span of the start of the servers."""
 _REPORT_SECONDS = 0.5
 """Pause between two reports of what state the servers are in."""
 _SAVE_SECONDS, _RETRY_SAVE_SECONDS = 1.0, 30.0
@@ -67,17 +70,24 @@ async def _start(app: App) -> None:
     await app.tools.connected.wait()
     app.tools.expect_tools()
     await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
-    if app.has_upstreams:
-        app.pool.connect()
     app.sandbox.start_soon()
     async with anyio.create_task_group() as tasks:
         if app.telemetry is not None:
-            tasks.start_soon(app.telemetry.run)
+            await app.telemetry.start()  # before the servers, whose start is traced
+            tasks.start_soon(app.telemetry.serve)
+        if app.has_upstreams:
+            tasks.start_soon(_connect, app)
         if app.privacy is not None:
             tasks.start_soon(app.privacy.load)
         tasks.start_soon(app.stores.upkeep.run)
         await anyio.to_thread.run_sync(_clean_leftovers, app, abandon_on_cancel=True)
         await app.search.stack.keep()
+
+
+async def _connect(app: App) -> None:
+    with span_around("start", is_wanted=app.config.sends_trace_context):
+        app.pool.connect()
+        await app.pool.wait_settled(_TRACED_SECONDS)
 
 
 def _clean_leftovers(app: App) -> None:

@@ -21,6 +21,7 @@ from codemode_server.domain.errors import DecisionOutdated, SignInRequired, Upst
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
 from codemode_server.support.change_signal import ChangeSignal
+from codemode_server.support.trace_provider import leave_trace, span_around
 from codemode_server.upstreams.auth.sign_ins import Show
 from codemode_server.upstreams.changes import Relisting, listen_for_changes
 from codemode_server.upstreams.connection_deps import ConnectionDeps
@@ -123,6 +124,7 @@ class Connection:
                     shown = self._logged(said)
                     logger.info("upstream %r: %s", self.name, shown)
                     logger.debug("upstream %r", self.name, exc_info=error if shown == said else None)
+                leave_trace()
                 self._session = None
                 if self._needs_sign_in and self._connected_at == math.inf:
                     await self._wait_for_sign_in()
@@ -248,7 +250,9 @@ class Connection:
 
     async def _serve(self, session: Session, is_started: anyio.Event, *, legacy: bool) -> None:
         async with anyio.create_task_group() as tasks:
-            with anyio.fail_after(self._timings.connect_s):
+            is_traced = self.deps.config.sends_trace_context
+            start = span_around(f"connect {self.name}", is_wanted=is_traced, codemode__server=self.name)
+            with start, anyio.fail_after(self._timings.connect_s):
                 handshake_at_once = await negotiate(session, legacy=legacy, probe_s=self._timings.probe_s)
                 self._tools_relisting.reset()
                 self._offers_relisting.reset()
@@ -263,6 +267,7 @@ class Connection:
                 found = await self.offers.list_tools(session)
                 with anyio.move_on_after(self._timings.offers_s):  # tools need not wait for resources
                     await self._offers_relisting.listed.wait()
+            leave_trace()
             is_started.set()
             await self.offers.take_tools(found, session, self.settings, "legacy" if handshake_at_once else "auto")
             self._session = session

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -246,3 +247,30 @@ async def test_without_tracing_of_mcp_no_call_is_seen_and_the_upstream_is_sent_n
     assert (sent["traceparent"] is not None, sent["baggage"]) == (is_traced, HOST["baggage"] if is_traced else None)
     assert names >= {"tools/call execute_code", "execution"}
     assert is_traced or not [span.name for span in collector.spans if span.kind == "client"]
+
+
+async def test_a_start_with_all_its_servers_is_one_trace(tmp_path: Path) -> None:
+    """Each request to a server that starts was a trace, so that those of programs were hard to find among them."""
+    servers = {**office(tmp_path, "github", "google_drive"), "dead": {"command": "/nonexistent/server"}}
+    servers["ending"] = {"command": sys.executable, "args": ["-c", "input()"]}
+    with collecting() as collector:
+        async with over_stdio(configured(tmp_path, servers, collector)) as host:
+            await host.run("1")
+
+            async def has_started() -> bool:
+                return any(span.name == "start" for span in collector.spans)
+
+            await host.until(has_started)
+    us = "codemode-server"
+    by_root: dict[str, list[str]] = {}
+    for path in tree([span for span in collector.spans if "listen" not in span.name]):
+        by_root.setdefault(path[1], []).append(" > ".join(it.removeprefix(f"{us} ") for it in path[2:]))
+    start = by_root.pop(f"{us} internal: start")
+    for server in ("github", "google_drive"):
+        sent = [f"internal: connect {server} > client: MCP send {it}" for it in ("server/discover", "tools/list")]
+        assert {f"internal: connect {server}", *sent} <= set(start)
+    assert "internal: connect ending" in start
+    again = {f"{us} internal: connect ending"}
+    assert {root for root in by_root if " server: " not in root} <= again, "and what the host asks for"
+    (failed, *_) = [span for span in collector.spans if span.name == "connect ending"]
+    assert failed.attributes["error.type"]

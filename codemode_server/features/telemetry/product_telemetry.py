@@ -39,9 +39,8 @@ class Telemetry:
         )
         self.execution_layer = ExecutionTelemetry(self.metrics, app.sandbox, self._has_started)
 
-    async def run(self) -> None:
-        """Set up the configured exporters, in a thread: it imports OpenTelemetry's SDK. Then serve Prometheus's text
-        to this machine on `metrics.port` until cancelled; a port that is taken is logged."""
+    async def start(self) -> None:
+        """Set up the configured exporters, in a thread: it imports OpenTelemetry's SDK."""
         settings = self._app.config.settings
         traces, numbers = TracingSettings.of(settings), MetricSettings.of(settings)
         names = await anyio.to_thread.run_sync(self.tracing.start, traces)
@@ -50,8 +49,11 @@ class Telemetry:
             if where:
                 logger.info("%s go to %s", what, ", ".join(where))
         self._has_started.set()
-        if numbers.port is not None:
-            await _serve_on_loopback(self.metrics, numbers.port)
+
+    async def serve(self) -> None:
+        """Serve Prometheus's text to this machine on `metrics.port` until cancelled; a port that is taken is logged."""
+        if (port := MetricSettings.of(self._app.config.settings).port) is not None:
+            await _serve_on_loopback(self.metrics, port)
 
     def shutdown(self) -> None:
         self.tracing.shutdown(self.metrics.end)

@@ -122,6 +122,7 @@ class _Tree:
 
     def _table(self, rows: list[JsonValue], columns: Sequence[str], path: str, start: int, depth: int) -> Markup:
         shown, rest = [], Markup()
+        first = rows[0] if isinstance(rows[0], dict) else {}
         for number, row in enumerate(rows[start:], start):
             if self._is_full(number - start):
                 rest = Markup("<p>{}</p>").format(_rest(f"{len(rows) - number:,} more", path, number))
@@ -129,7 +130,12 @@ class _Tree:
             self._left -= _ITEM_CHARACTERS * len(columns)
             cells = [self._cell(row, it, f"{path}/{number}/{_escaped(it)}", depth) for it in columns]
             shown.append(Markup('<tr><td class="number quiet">{}</td>{}</tr>').format(number, Markup().join(cells)))
-        heads = Markup().join(Markup('<th scope="col">{}</th>').format(self._key(it)) for it in columns)
+        heads = Markup().join(
+            Markup('<th scope="col"{}>{}</th>').format(
+                Markup(' class="number"') if _is_number(first.get(it)) else "", self._key(it)
+            )
+            for it in columns
+        )
         return Markup(
             '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table class="data numbers">'
             '<thead><tr><th scope="col" class="number">#</th>{}</tr></thead><tbody>{}</tbody></table></div>{}'
@@ -139,7 +145,7 @@ class _Tree:
         if not isinstance(row, dict) or column not in row:
             return Markup("<td></td>")
         given = row[column]
-        if isinstance(given, int | float) and not isinstance(given, bool):
+        if _is_number(given):
             return Markup('<td class="number">{}</td>').format(json.dumps(given))
         item = self._meant(given)
         if isinstance(item, dict | list) and item:
@@ -199,3 +205,7 @@ def _lines(text: str) -> Markup:
 
 def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
+
+
+def _is_number(value: JsonValue) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -158,7 +158,18 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Answers a mistyped command or option with the one that was probably meant."""
+    """Answers a mistyped command or option with the one that was probably meant. A command whose `action` has a default
+    takes its options without its name: `audit --limit 2` is `audit show --limit 2`."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        words = list(sys.argv[1:] if args is None else args)
+        default = self.get_default("action")
+        if default and not {"-h", "--help"} & {*words} and all(it.startswith("-") for it in words[:1]):
+            choices = {it for action in self._actions for it in action.choices or ()}
+            words = words if choices & {*words} else [default, *words]
+        return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         choice = r"argument (COMMAND|ACTION|HOST): invalid choice: '(.*)' \(choose from (.*)\)"

@@ -39,6 +39,7 @@ _SLICE_SECONDS = 600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action="show")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     showing = actions.add_parser("show", help="print the newest rows; the default")
     showing.add_argument("id", nargs="?", metavar="ID", help="only those of this execution")
@@ -59,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded, as_json = configuration(parsed), getattr(parsed, "json", False)
+    loaded = configuration(parsed)
     if parsed.action == "verify":
         text, is_sound = anyio.run(partial(verify, loaded, noted=parsed.noted))
         show(text)
@@ -69,10 +70,9 @@ def run(parsed: argparse.Namespace) -> int:
             signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
         anyio.run(stream, loaded, parsed.position)
         return 0
-    limit, since = getattr(parsed, "limit", _ROWS), getattr(parsed, "since", None)
-    began = 0.0 if since is None else time.time() - since * 86_400
-    execution_id = ExecutionId(parsed.id) if getattr(parsed, "id", None) else None
-    show(anyio.run(partial(rows_page, loaded, execution_id, since=began, limit=limit, as_json=as_json)))
+    began = 0.0 if parsed.since is None else time.time() - parsed.since * 86_400
+    execution_id = ExecutionId(parsed.id) if parsed.id else None
+    show(anyio.run(partial(rows_page, loaded, execution_id, since=began, limit=parsed.limit, as_json=parsed.json)))
     return 0
 
 

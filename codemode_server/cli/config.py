@@ -24,6 +24,7 @@ from codemode_server.support.text import escaped
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action="check")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     actions.add_parser("check", help="print what was understood; the default")
     actions.add_parser("schema", help="print the JSON Schema for editors")

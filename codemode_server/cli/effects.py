@@ -22,7 +22,7 @@ _MAX_SUMMARY_CHARACTERS = 80
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(servers=[], json=False)
+    parser.set_defaults(action="list")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print tools that ask and seem to only read; the default")
     accepting = actions.add_parser("accept", help="take these as tools that only read; asks you")
@@ -41,7 +41,7 @@ def run(parsed: argparse.Namespace) -> int:
             raise CodemodeError(f"{parsed.tool!r} is not of the form SERVER/TOOL")
         return _set(parsed, {server: {glob: parsed.effect}}, f"{parsed.tool}: {parsed.effect}")
     found = _proposed(parsed)
-    if parsed.json:
+    if parsed.action == "list" and parsed.json:
         show(json.dumps({server: [it.raw_name for it in tools] for server, tools in found.items()}, indent=2))
     elif not found:
         show("no tool that asks seems to only read, by the tools of the last run")

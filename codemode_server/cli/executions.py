@@ -38,7 +38,7 @@ from codemode_server.domain.privacy_tokens import revealed_line
 from codemode_server.features import create
 from codemode_server.records.executions import Records, stored_records
 from codemode_server.support.private_files import open_private
-from codemode_server.support.text import clean_line, one_line
+from codemode_server.support.text import clean_line, counted, one_line
 
 _LATE_SECONDS = 10.0
 _POLL_SECONDS = 0.3
@@ -48,6 +48,7 @@ _MAX_ERROR_CHARACTERS = 300
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action="list")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print the newest ones; the default")
     listing.add_argument("--limit", type=count, default=20, metavar="COUNT", help="default 20")
@@ -91,7 +92,7 @@ def run(parsed: argparse.Namespace) -> int:
         if parsed.reveal:
             show_person(anyio.run(_revealed, loaded, page))
     else:
-        show(anyio.run(partial(list_executions, loaded, getattr(parsed, "limit", 20), as_json=as_json)))
+        show(anyio.run(partial(list_executions, loaded, parsed.limit, as_json=as_json)))
     return 0
 
 
@@ -190,7 +191,7 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
             for one in retries.get(it.call.seq, ())
         ]
     if plan is not None:
-        lines += ["", f"plan ({plan.captured} calls that may change something; none was sent):"]
+        lines += ["", f"plan ({counted(plan.captured, 'call')} that may change something; none was sent):"]
         lines += [f"  {line}" for line in plan.lines]
         if plan.calls and hides_arguments:
             lines.append("  arguments are not shown: state.payloads is not `all`")

@@ -26,6 +26,7 @@ _VALUES = "a value is never an argument: other users of this machine, and the sh
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action="list")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     actions.add_parser("list", help="print their names, and which servers use them; the default")
     store = actions.add_parser("set", help="store one: asks for the value, or reads it from stdin")

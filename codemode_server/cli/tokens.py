@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import time
 from contextlib import suppress
-from datetime import UTC, datetime
 
-from codemode_server.cli.terminal import announce, configuration, show
+from codemode_server.cli.terminal import announce, configuration, local_time, show
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.principals import principal_id
 from codemode_server.mcp_server.auth.access_tokens import AccessTokens, TokenRecord
@@ -54,13 +54,12 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _row(it: TokenRecord) -> str:
-    made = datetime.fromtimestamp(it.created_at, UTC)
+    made = local_time(it.created_at)[:10]
     if it.expires_at is None:
         until = "never expires"
     else:
-        is_over = it.expires_at <= datetime.now(UTC).timestamp()
-        until = f"{'expired' if is_over else 'expires'} {datetime.fromtimestamp(it.expires_at, UTC):%Y-%m-%d %H:%M} UTC"
-    return f"{it.token_id}  {it.principal}  made {made:%Y-%m-%d}, {until}"
+        until = f"{'expired' if it.expires_at <= time.time() else 'expires'} {local_time(it.expires_at)}"
+    return f"{it.token_id}  {it.principal}  made {made}, {until}"
 
 
 def _seconds(text: str) -> float | None:

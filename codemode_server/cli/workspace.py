@@ -32,6 +32,7 @@ _FULL_SHARE = 0.9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action="list")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     actions.add_parser("list", help="print the largest files, and how much there is; the default")
     clean = actions.add_parser("clean", help="remove them; also while a product runs")

@@ -240,3 +240,23 @@ def test_serve_writes_nothing_but_the_protocol_to_stdout(tmp_path: Path) -> None
     assert (content["value"], content["stdout"], content["stderr"]) == ("quiet", "printed\n", "e\n")
     assert "Traceback" not in said
     assert "NOISE" not in said
+
+
+@pytest.mark.parametrize(
+    ("line", "is_right"),
+    [
+        ("audit --limit 2", True),
+        ("audit --json", True),
+        ("approvals --json", True),
+        ("executions --limit 2 --json", True),
+        ("sources --json", True),
+        ("effects --json", True),
+        ("privacy --kind email", True),
+        ("executions lst", False),
+        ("audit --limit 2 verify", False),
+    ],
+)
+def test_the_options_of_the_default_action_need_not_its_name(tmp_path: Path, line: str, *, is_right: bool) -> None:
+    path = configuration(tmp_path, {})
+    done = command(tmp_path, f"{line} --config {path}")
+    assert done.code == (0 if is_right else 2), done.stderr

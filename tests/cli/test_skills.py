@@ -12,6 +12,7 @@ import pytest
 
 from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.cli import run
+from codemode_server.cli.terminal import local_time
 from codemode_server.domain.flows import Source
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
@@ -57,7 +58,7 @@ def test_the_list_has_what_waits_with_its_signature_and_its_tools(
 ) -> None:
     assert call(store) == 0
     assert capsys.readouterr().out.splitlines()[:4] == [
-        "count@x7f3a9c21b04: waits for you; saved 2026-09-21T14:13:20Z",
+        f"count@x7f3a9c21b04: waits for you; saved {local_time(SAVED.saved_at)}",
         "    count(rows: list[int]) -> int",
         "    Count them.",
         "    calls drive.get",

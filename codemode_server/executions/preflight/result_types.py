@@ -18,6 +18,7 @@ from codemode_server.executions.preflight.findings import Finding, Findings
 from codemode_server.sandbox.guest.await_rule import Use
 from codemode_server.sandbox.guest.scopes import last_name
 from codemode_server.sandbox.guest.similar_names import similar_name
+from codemode_server.support.text import counted
 
 _BESIDE = frozenset({"files", "text"})
 """Attributes and keys of what a tool sent beside its result (`sandbox/guest/files.py`); no type declares them."""
@@ -60,7 +61,7 @@ class _Type:
     def described(self, subject: str = "It") -> str:
         keys, returned = list(self.fields), self.tool.stub.returned
         more = f", … ({len(keys) - _MAX_KEYS} more)" if len(keys) > _MAX_KEYS else ""
-        calls = f", as observed in {returned.calls} calls" if returned.origin == "observed" else ""
+        calls = f", as observed in {counted(returned.calls, 'call')}" if returned.origin == "observed" else ""
         return f"{subject} has {', '.join(keys[:_MAX_KEYS])}{more} (from {self.tool.name}(){calls})."
 
 

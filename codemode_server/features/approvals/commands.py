@@ -37,6 +37,7 @@ _SCOPES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action="list")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print the open questions; the default")
     one = actions.add_parser("show", help="print one whole question")
@@ -68,17 +69,16 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 async def _run(records: Records, parsed: argparse.Namespace) -> int:
-    as_json = getattr(parsed, "json", False)
     match parsed.action:
         case "show":
-            show(_whole(await _approval(records, parsed.id), as_json=as_json))
+            show(_whole(await _approval(records, parsed.id), as_json=parsed.json))
         case "deny":
             approval = await _answerable_question(records, parsed.id, is_approval=False)
             answer = ApprovalAnswer(False, reason=parsed.reason, channel=NAME, answered_at=time.time())
             await records.answer(approval.approval_id, answer)
             show(f"refused: {approval.question.title}; the program is told when it goes on")
         case _:
-            show(_list(await records.approvals(), await records.refusals(), as_json=as_json))
+            show(_list(await records.approvals(), await records.refusals(), as_json=parsed.json))
     return 0
 
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action="review")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     review = actions.add_parser("review", help="print tools that changed or are new, and accept them; the default")
-    parser.set_defaults(server=None, accept=None, accept_all=False)
     review.add_argument("server", nargs="?", metavar="SERVER", help="only this server's")
     which = review.add_mutually_exclusive_group()
     which.add_argument(

@@ -38,6 +38,7 @@ _MAX_AUDITED_CHARACTERS = 2_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action="list")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print what each session has read; the default")
     listing.add_argument("--json", action="store_true", help="print JSON")
@@ -52,7 +53,7 @@ def run(parsed: argparse.Namespace) -> int:
     found = anyio.run(_stored, loaded)
     if parsed.action != "forget":
         found = _with_reasons(loaded, found)
-        show(json.dumps([it.as_json() for it in found], indent=2) if getattr(parsed, "json", False) else _page(found))
+        show(json.dumps([it.as_json() for it in found], indent=2) if parsed.json else _page(found))
         return 0
     chosen = [it for it in found if parsed.session in (None, it.session) or _is_in_files(parsed.session, it)]
     if not chosen:

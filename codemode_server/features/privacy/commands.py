@@ -26,6 +26,7 @@ _MAX_NAMED = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action="list")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print the tokens, without what they stand for; the default")
     listing.add_argument("--kind", metavar="KIND", help="only those of this kind, such as `email`")
@@ -51,9 +52,8 @@ def run(parsed: argparse.Namespace) -> int:
             return 0
         case "forget":
             return _forget(loaded, _chosen(tokens, parsed))
-    kind, server = getattr(parsed, "kind", None), getattr(parsed, "server", None)
-    tokens = _matching(tokens, kind, server)
-    show(json.dumps([_as_json(it) for it in tokens], indent=2) if getattr(parsed, "json", False) else _page(tokens))
+    tokens = _matching(tokens, parsed.kind, parsed.server)
+    show(json.dumps([_as_json(it) for it in tokens], indent=2) if parsed.json else _page(tokens))
     return 0
 
 

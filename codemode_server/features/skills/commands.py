@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codemode_server.calls.audit import AuditEvent, AuditEventKind
-from codemode_server.cli.terminal import configuration, is_confirmed, person_confirms, show
+from codemode_server.cli.terminal import configuration, is_confirmed, local_time, person_confirms, show
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.executions.preflight.reading import read
 from codemode_server.features.skills.library import ProjectSkills
 from codemode_server.features.skills.rules import facts_of, unreviewed_imports
-from codemode_server.features.skills.store import SavedSkill, SkillStore, written_time
+from codemode_server.features.skills.store import SavedSkill, SkillStore
 from codemode_server.startup.stores import database_place, state_folder
 from codemode_server.storage.audit import Audit
 from codemode_server.storage.database_thread import DatabaseThread
@@ -34,6 +34,7 @@ _CONTINUED = "…"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action="list")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     actions.add_parser("list", help="list the skills, those that wait for you first; the default")
     for name, summary in (
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     loaded = configuration(parsed, require_trust=False, resolve=False)
     store = SkillStore(state_folder(loaded.settings), local_principal(loaded.settings))
-    if parsed.action in (None, "list"):
+    if parsed.action == "list":
         show(_page(loaded, store))
         return 0
     found = _find(store, parsed.name)
@@ -143,7 +144,7 @@ def _page(loaded: LoadedSettings, store: SkillStore) -> str:
     by_name = {it.name: it for it in in_use}
     for it in (*proposals, *in_use):
         facts = facts_of(it.name, it.text)
-        lines.append(f"{_title(it)}: {_state(it, by_name.get(it.name))}; saved {written_time(it.saved_at)}")
+        lines.append(f"{_title(it)}: {_state(it, by_name.get(it.name))}; saved {local_time(it.saved_at)}")
         lines += [f"    {_line(it)}" for it in (facts.signature, facts.summary) if it]
         lines.append(f"    calls {_line(', '.join(it.tools))}" if it.tools else "    calls no tools")
     lines += [f"{_line(it.name)}: yours, in {escaped(loaded.settings.state.skills)}/" for it in project]
@@ -182,7 +183,7 @@ def _head(found: Found) -> list[str]:
     skill = found.skill
     lines = [
         f"{found.title}: {_state(skill, found.in_use)}",
-        f"saved {written_time(skill.saved_at)} by execution {_line(skill.execution_id)}",
+        f"saved {local_time(skill.saved_at)} by execution {_line(skill.execution_id)}",
         f"calls {_line(', '.join(skill.tools))}" if skill.tools else "calls no tools",
     ]
     reading = read(skill.text)
@@ -203,7 +204,7 @@ def _state(skill: SavedSkill, in_use: SavedSkill | None) -> str:
         return "a new version, waits for you" if in_use is not None else "waits for you"
     if skill.is_changed:
         return "changed since it was accepted, so nothing can import it; accept it again, or reject it"
-    return "in use, not reviewed" if skill.accepted_at is None else f"accepted {written_time(skill.accepted_at)}"
+    return "in use, not reviewed" if skill.accepted_at is None else f"accepted {local_time(skill.accepted_at)}"
 
 
 def _title(skill: SavedSkill) -> str:

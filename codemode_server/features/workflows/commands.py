@@ -33,6 +33,7 @@ _YES, _NO = ("y", "yes", "true"), ("n", "no", "false")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action="list")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print the workflows; the default")
     checking = actions.add_parser("check", help="check one, or all, against the tools; exit code 1 if one has mistakes")
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded, as_json = load_with_warnings(parsed), getattr(parsed, "json", False)
+    loaded, as_json = load_with_warnings(parsed), parsed.json
     workflows = Workflows(Path(loaded.settings.state.workflows))
     match parsed.action:
         case "check":
@@ -203,7 +204,8 @@ def _answer(params: dict[str, Any]) -> dict[str, Any]:
                         content[name] = _value(field, given)
                     break
                 except ValueError:
-                    print(f"  must be of the type {field.get('type')}", file=write)
+                    kind = field.get("type")
+                    print(f"  must be {'y or n' if kind == 'boolean' else f'of the type {kind}'}", file=write)
     return {"action": "accept", "content": content}
 
 
@@ -215,6 +217,9 @@ def _ask(name: str, field: dict[str, Any], read: TextIO, write: TextIO) -> str:
     for number, option in enumerate(options, start=1):
         print(f"  {number}. {escaped(option)}", file=write)
     default = field.get("default")
+    if field.get("type") == "boolean":
+        print("  y/n", file=write)
+        default = default if default is None else "y" if default else "n"
     print(f"{'' if default is None else f'[{escaped(str(default))}] '}> ", end="", file=write, flush=True)
     line = read.readline()
     if not line:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from codemode_server.cli.arguments import config_file
-from codemode_server.cli.terminal import is_confirmed, show
+from codemode_server.cli.terminal import announce, is_confirmed, show
 from codemode_server.config import LoadedSettings, connecting, load
 from codemode_server.config.connecting import launch
 from codemode_server.config.file_edits import NotEditable
-from codemode_server.config.hosts import HOSTS, HostPlace, System
+from codemode_server.config.hosts import HOSTS, HostPlace, KnownHost, System
 from codemode_server.config.loading import locate
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.support.text import escaped
@@ -36,20 +36,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_place(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("host", metavar="HOST", choices=sorted(HOSTS), help=f"one of {', '.join(sorted(HOSTS))}")
+    names = ", ".join(sorted(HOSTS))
+    parser.add_argument("hosts", nargs="+", metavar="HOST", choices=sorted(HOSTS), help=f"one or more of {names}")
     parser.add_argument("--project", action="store_true", help="the host's file in the current folder")
     parser.add_argument("--yes", action="store_true", help="change the file without being asked")
     parser.add_argument("--dry-run", action="store_true", help="show the change and end")
 
 
 def run(parsed: argparse.Namespace) -> int:
-    place, within = _located(parsed)
-    host, config = place.host, config_file(parsed)
+    config = config_file(parsed)
     started = launch(config)
     if parsed.print:
-        show(connecting.snippet(host, started).rstrip())
+        for name in parsed.hosts:
+            show(connecting.snippet(HOSTS[name], started).rstrip())
         return 0
     ours, problem = _configuration(config)
+    code = _for_each_host(parsed, lambda host: _connect(parsed, host, started, ours, problem))
+    if not locate(config).path.is_file():
+        show("there is no configuration yet; make one with: codemode-server init")
+    return code
+
+
+def _for_each_host(parsed: argparse.Namespace, change: Callable[[KnownHost], int]) -> int:
+    """Change the files of these hosts; one that can't be changed is named, and does not keep the others from it."""
+    codes: list[int] = []
+    for name in parsed.hosts:
+        try:
+            codes.append(change(HOSTS[name]))
+        except CodemodeError as error:
+            if len(parsed.hosts) == 1:
+                raise
+            announce(str(error))
+            codes.append(2)
+    return max(codes)
+
+
+def _connect(
+    parsed: argparse.Namespace,
+    host: KnownHost,
+    started: connecting.ProductCommand,
+    ours: LoadedSettings | None,
+    problem: str,
+) -> int:
+    place, within = _located(parsed, host)
     with _refusals_named(place):
         plan = _planned(parsed, place, within, started, ours)
         if plan.is_empty:
@@ -64,8 +93,6 @@ def run(parsed: argparse.Namespace) -> int:
     again = _RELOAD.get(host.id, f"start {host.name} anew if it runs, since it may write this file too")
     show(f"{host.name} is connected; {again}")
     show(f"to undo it: codemode-server disconnect {host.id}{' --project' if parsed.project else ''}")
-    if not locate(config).path.is_file():
-        show("there is no configuration yet; make one with: codemode-server init")
     return 0
 
 
@@ -104,10 +131,10 @@ def _planned(
     return plan if takes_out else planned(takes_out=False)
 
 
-def _located(parsed: argparse.Namespace) -> tuple[HostPlace, Path]:
+def _located(parsed: argparse.Namespace, host: KnownHost) -> tuple[HostPlace, Path]:
     """The file to edit, and the folder that it must not lead out of."""
     system, project = System.current(), Path.cwd() if parsed.project else None
-    return HOSTS[parsed.host].place(system, project), project or system.home
+    return host.place(system, project), project or system.home
 
 
 def _is_agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange, problem: str = "") -> bool:
@@ -146,7 +173,11 @@ add_arguments_disconnect = _add_place
 
 
 def run_disconnect(parsed: argparse.Namespace) -> int:
-    place, within = _located(parsed)
+    return _for_each_host(parsed, lambda host: _disconnect(parsed, host))
+
+
+def _disconnect(parsed: argparse.Namespace, host: KnownHost) -> int:
+    place, within = _located(parsed, host)
     with _refusals_named(place):
         plan = connecting.plan_disconnect(place, within)
         if not _is_agreed(parsed, plan):

@@ -98,8 +98,7 @@ def run(parsed: argparse.Namespace) -> int:
     code = edited_config.tested(file, enabled, parsed.wait) if parsed.is_tested and enabled else 0
     if hosts := dict.fromkeys(it.host for it in files if it.host and it.scope == "user" and it.servers):
         show("\nto have your hosts start codemode-server in place of these servers:")
-        for host in hosts:
-            print(f"  codemode-server connect {host}")
+        print(f"  codemode-server connect {' '.join(hosts)}")
     return code
 
 
@@ -125,8 +124,12 @@ def _in_folder(parsed: argparse.Namespace, found: FoundServer) -> FoundServer:
     if parsed.all or not sys.stdin.isatty():
         show(f"{has}: it begins in the host's folder, unless you give the server a `cwd` in upstream.yaml")
         return found
-    print(f"{has}. In which folder does it begin? Enter for the host's: ", end="", flush=True)
-    answer = sys.stdin.readline().strip()
+    while True:
+        print(f"{has}. In which folder does it begin? Enter for the host's: ", end="", flush=True)
+        answer = sys.stdin.readline().strip()
+        if not answer or with_home(answer).is_dir():
+            break
+        show(f"there is no folder {answer}")
     return replace(found, entry={**entry, "cwd": os.path.abspath(with_home(answer))}) if answer else found  # noqa: PTH100 - links stay
 
 

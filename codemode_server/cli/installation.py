@@ -43,9 +43,9 @@ def run_init(parsed: argparse.Namespace) -> int:
     system = System.current()
     present = [host for host in HOSTS.values() if host.is_present(system)]
     option = f" --config {shlex.quote(str(file.place.path))}" if given else ""
-    lines = [f"  {host.name}: codemode-server connect {host.id}{option}" for host in present]
-    none = f"  codemode-server connect HOST{option}    no host was found here; HOST is one of {', '.join(HOSTS)}"
-    show("\n".join([_NEXT, *(lines or [none])]))
+    names = " ".join(host.id for host in present)
+    none = f"HOST{option}    no host was found here; HOST is one of {', '.join(HOSTS)}"
+    show(f"{_NEXT}\n  codemode-server connect {f'{names}{option}' if names else none}")
     return 0
 
 

@@ -268,6 +268,15 @@ def test_the_change_is_shown_without_tokens_and_with_everything_else(home: Home)
     assert SECRET not in home.run("disconnect", "gemini", "--yes")
 
 
+def test_several_hosts_are_connected_and_one_that_can_not_be_is_named(home: Home) -> None:
+    home.file("codex", "broken = [\n")
+    shown = home.run("connect", "codex", "cursor", "kiro", "--yes", code=2)
+    assert "this is not valid TOML" in shown
+    assert all("codemode" in parsed(home.file(host))["mcpServers"] for host in ("cursor", "kiro"))
+    home.run("disconnect", "cursor", "kiro", "--yes")
+    assert not home.file("cursor").exists()
+
+
 def test_without_a_usable_configuration_no_server_is_removed(home: Home) -> None:
     home.configuration(github=GITHUB).write_text("limits: {calls: many}\n")
     file = home.file("cursor", json.dumps({"mcpServers": {"github": GITHUB}}))

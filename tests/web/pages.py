@@ -125,12 +125,13 @@ class State:
         await self.journal.begin_call(call, it.decision, is_read_only=True)
         for after, why in it.retried:
             append(AuditEventKind.CALL_RETRIED, began + after / 1_000, reason=why.value)
+        milliseconds = it.took + (it.waited or 0.0)  # from when the program made it
         if isinstance(it.decision, Deny):
             outcome = CallOutcome(CallStatus.REFUSED, 0.0, error=it.error or "refused")
         elif it.error is not None:
-            outcome = CallOutcome(CallStatus.FAILED, it.took, error=it.error)
+            outcome = CallOutcome(CallStatus.FAILED, milliseconds, error=it.error)
         else:
-            outcome = CallOutcome(CallStatus.SUCCEEDED, it.took, len(str(it.result)), it.result)
+            outcome = CallOutcome(CallStatus.SUCCEEDED, milliseconds, len(str(it.result)), it.result)
         self._now = began + it.took / 1_000
         await self.journal.end_call(event.execution_id, seq, outcome, recorded_error=outcome.error)
 
@@ -225,7 +226,7 @@ CREATED = Call(
     arguments={"repo": "acme/web", "title": "Stale: Checkout fails"},
     result={"number": 42},
     decision=Ask("rule 2 of permissions.rules (ask: github/create_*)"),
-    waited=1_500,
+    waited=1_400,
 )
 LISTED = Call(
     tool="list_issues",

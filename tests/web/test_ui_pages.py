@@ -66,7 +66,27 @@ class TestOneExecution:
             "overlapping calls are nested"
         )
         assert "rule 2 of permissions.rules (ask: github/create_*)" in shown
-        assert "waited 1,500 ms for you (approved on the page)" in shown
+        assert "waited 1,400 ms for you (approved on the page)" in shown
+
+    async def test_draws_each_call_as_long_as_its_time_says_and_from_when_the_program_made_it(
+        self, tmp_path: Path
+    ) -> None:
+        """A call that reads is recorded while it is on its way, so its row may begin later."""
+        async with pages(tmp_path) as (site, state):
+            await state.execution("x1", PROGRAM, *TRIAGE, took=2_500)
+            await state.thread.run(
+                lambda it: it.exec_driver_sql("UPDATE calls SET started_at = started_at + 0.1 WHERE seq = 2")
+            )
+            shown = await site.text("executions/x1")
+        drawn = re.findall(r'<rect (class="wait" )?x="([\d.]+)" y="0" width="([\d.]+)"', shown)
+        said = re.findall(r'class="took">([\d,]+) ms', shown)
+        began = re.findall(r"began after ([\d,]+) ms", shown)
+        assert began == ["20", "162", "174", "186", "500"]
+        assert said == ["110", "220", "260", "300", "1,640"]
+        milliseconds = [(bool(wait), float(x) * 2.5, float(width) * 2.5) for wait, x, width in drawn]
+        expected = [(False, 20, 110), (False, 162, 220), (False, 174, 260), (False, 186, 300)]
+        expected += [(True, 500, 1_400), (False, 1_900, 240)]
+        assert [(a, round(b), round(c)) for a, b, c in milliseconds] == expected
 
     async def test_shows_arguments_and_errors_in_a_line_and_all_values_on_the_page_of_the_call(
         self, tmp_path: Path

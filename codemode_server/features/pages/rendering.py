@@ -55,8 +55,13 @@ def json_lines(text: str) -> list[_Line]:
     return text_lines(text)
 
 
-def moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+def moment(seconds: float) -> Markup:
+    """The time on this machine; its zone is in the title."""
+    at = datetime.fromtimestamp(seconds, UTC).astimezone()
+    said = at.strftime("%Y-%m-%d %H:%M:%S")
+    return Markup('<time datetime="{}" title="{} {:%Z (UTC%z)}">{}</time>').format(
+        at.isoformat(timespec="seconds"), said, at, said
+    )
 
 
 def duration(milliseconds: float | None) -> str:

@@ -28,7 +28,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One call. Places are parts of `WIDTH`."""
+    """One call, without its wait for a person. Places are parts of `WIDTH`."""
 
     call: CallRecord
     depth: int
@@ -52,30 +52,29 @@ def waterfall(
     ended: float,
 ) -> list[Bar]:
     """The calls in the order of their numbers. `lines`: of each raw server and tool. `ended`: now, while it runs."""
-    starts = [*(it.started_at for it in calls), *(waits[it.call.seq].asked_at for it in calls if it.call.seq in waits)]
+    starts = [*(it.began_at for it in calls), *(waits[it.call.seq].asked_at for it in calls if it.call.seq in waits)]
     began = min([began, *starts])
     ends = [_end(it, ended) for it in calls]
     span = max([ended, *ends]) - began or 1.0
     bars: list[Bar] = []
     under_way: list[float] = []
     for call, end in zip(calls, ends, strict=True):
-        while under_way and under_way[0] <= call.started_at:
+        while under_way and under_way[0] <= call.began_at:
             heapq.heappop(under_way)
         depth = min(len(under_way), MAX_DEPTH)
         heapq.heappush(under_way, end)
-        left, width = _place(call.started_at, end, began, span)
-        wait = None
+        wait, start = None, call.began_at
         if (asked := waits.get(call.call.seq)) is not None:
             until = asked.answered_at if asked.answered_at is not None else ended
+            start = min(max(start, until), end)
             place = _place(asked.asked_at, until, began, span)
             wait = Mark(*place, (until - asked.asked_at) * 1_000, asked.answer)
         bars.append(
             Bar(
                 call,
                 depth,
-                left,
-                width,
-                (call.started_at - began) * 1_000,
+                *_place(start, end, began, span),
+                (call.began_at - began) * 1_000,
                 tuple(lines.get((call.call.server, call.call.tool), ())),
                 wait,
                 tuple(_tick(it, call, began, span) for it in retries.get(call.call.seq, ())),
@@ -85,14 +84,14 @@ def waterfall(
 
 
 def _tick(retry: CallRetry, call: CallRecord, began: float, span: float) -> Mark:
-    after_ms = retry.after_ms(call.started_at)
-    at = call.started_at + after_ms / 1_000
+    after_ms = retry.after_ms(call.began_at)
+    at = call.began_at + after_ms / 1_000
     return Mark(*_place(at, at, began, span), after_ms, retry.reason.words)
 
 
 def _end(call: CallRecord, now: float) -> float:
     if call.ended_at is not None:
-        return max(call.ended_at, call.started_at)
+        return max(call.ended_at, call.began_at)
     if call.outcome is not None:
         return call.started_at + call.outcome.milliseconds / 1_000
     return max(now, call.started_at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,9 @@ from codemode_server.startup import first_lists
 
 STANDALONE = "CODEMODE_STANDALONE"
 """Variable that has each host have a product of its own; `serve --standalone` does so too."""
+
+_LOOK_SECONDS = 0.02
+"""How often the lists are looked for that the server writes."""
 
 
 def serve(arguments: Sequence[str]) -> int | None:
@@ -51,15 +55,22 @@ def serve(arguments: Sequence[str]) -> int | None:
 
 
 class _Start:
-    """What the first requests need: the lists of the last run. The server is attached to meanwhile."""
+    """What the first requests need: the lists of the last run, or those that a server writes before it is loaded."""
 
     def __init__(self, config: Path | None, attaching: Attaching) -> None:
         self._config, self._attaching = config, attaching
+        self._thread = threading.Thread(target=self._attach, daemon=True, name="attaching")
         self.attached: Attached | None = None
 
     def lists(self) -> FirstLists | None:
-        return first_lists.stored(self._config)
+        self._thread.start()
+        while (lists := first_lists.stored(self._config)) is None and self._thread.is_alive():
+            self._thread.join(_LOOK_SECONDS)
+        return lists
 
     def load_server(self) -> None:
+        self._thread.join()
+
+    def _attach(self) -> None:
         with suppress(NotAttached):  # it is tried once more once the first requests are answered
             self.attached = self._attaching.attach()

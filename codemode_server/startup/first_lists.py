@@ -74,16 +74,17 @@ def current(tools: UpstreamCatalog) -> FirstLists:
 async def store(app: App) -> None:
     """Write the current lists."""
     await app.tools.take_acceptances()
-    loaded = app.takeover.whole
-    if loaded is None or loaded.place is None or loaded.place.is_in_current_folder:
+    if app.takeover.whole is not None:
+        await anyio.to_thread.run_sync(write, app.takeover.whole, current(app.tools))
+
+
+def write(loaded: LoadedSettings, lists: FirstLists) -> None:
+    """Write the lists of a configuration that is in force."""
+    if loaded.place is None or loaded.place.is_in_current_folder:
         return
     variables = sorted(loaded.expanded_from)
     made_from = {"made_from": _key(loaded.digests, variables), "variables": variables}
-    content = json.dumps(made_from | asdict(current(app.tools))).encode()
-    await anyio.to_thread.run_sync(_write, _file(loaded.place.path), content)
-
-
-def _write(file: Path, content: bytes) -> None:
+    content, file = json.dumps(made_from | asdict(lists)).encode(), _file(loaded.place.path)
     try:
         private_folder(file.parent)
         if len(content) < _MAX_BYTES and (not file.exists() or file.read_bytes() != content):

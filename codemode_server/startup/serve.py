@@ -70,6 +70,7 @@ def serve(
         from codemode_server.startup.shared_server import SharedServer
 
         way = SharedServer(listener, start)
+        start.store_lists()
     else:
         way = Opening(HostStreams.standard(), start)
         way.run()
@@ -119,6 +120,14 @@ class _Start:
             return first_lists.current(self.tools)
         except Exception:  # noqa: BLE001 - the product meets the same error, and reports it to the model and the person
             return None
+
+    def store_lists(self) -> None:
+        """Write the lists, for which the process of the first host looks; they are there before the server is."""
+        from codemode_server.startup import first_lists
+
+        lists, loaded = self.lists(), self._configuration
+        if lists is not None and loaded is not None and not isinstance(loaded, SettingsError):
+            first_lists.write(loaded, lists)
 
     def load_server(self) -> None:
         """Do the slow imports. Over stdio this runs in a thread while the first requests are answered."""

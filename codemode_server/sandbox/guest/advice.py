@@ -38,6 +38,7 @@ _INSTEAD = {
     "dateutil": "datetime.fromisoformat and zoneinfo cover much of what dateutil does",
     "pytz": "use zoneinfo",
     "bs4": "use html.parser",
+    "markdown": "use markdown_it where markdown-it-py is there",
     "lxml": "use xml.etree.ElementTree or html.parser",
 }
 DISTRIBUTIONS = {

@@ -39,6 +39,11 @@ _GUEST = __file__.rpartition("/")[0]
 _OF_JSON = {"true": "True", "false": "False", "null": "None", "none": "None", "undefined": "None"}
 _ENVELOPE = ("content", "structuredContent", "structured_content", "data", "result", "isError", "is_error")
 """Members of results in MCP's clients."""
+_OF_LIBRARIES = {
+    "bs4.FeatureNotFound": 'write BeautifulSoup(text, "html.parser"), which needs no other package',
+    "jinja2.TemplateNotFound": f"jinja2.DictLoader takes templates as texts; {advice.NO_HOST_FILES}",
+}
+"""By the packages and names of exceptions."""
 _FILE_FOR_A_LIBRARY = re.compile(r"\bnot File\b|'codemode\.File'")
 _FOR_A_LIBRARY = "a library takes io.BytesIO(file.data), or file.text"
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -59,7 +64,7 @@ def _mend(error: BaseException) -> str:
         return "write `async def`, or call without `await`: plain functions get the result itself" if is_await else ""
     if isinstance(error, NameError):
         return _of_name(error, place)
-    if hint := _of_the_sandbox(error):
+    if hint := _of_a_library(type(error)) or _of_the_sandbox(error):
         return hint
     if (table := _table_of(error)) is not None:
         columns = [*islice(table.columns, MAX_ITEMS)]
@@ -138,6 +143,10 @@ def _is_in_envelope(key: Any, value: Any) -> bool:
     if isinstance(value, (Blocks, Fields)) or (isinstance(value, dict) and value.keys() & {key, "type"}):
         return False  # with a type it is a block of content that a tool describes itself
     return key in _ENVELOPE and isinstance(value, (list, str, int, float, dict))
+
+
+def _of_a_library(kind: type[BaseException]) -> str:
+    return _OF_LIBRARIES.get(f"{kind.__module__.partition('.')[0]}.{kind.__name__}", "")
 
 
 _HINTS_BY_FOLDER = {

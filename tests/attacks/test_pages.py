@@ -21,6 +21,7 @@ import pytest
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Allow
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.features.pages.site import key_of
 from codemode_server.storage.sqlite import FILE_NAME
@@ -185,7 +186,9 @@ async def test_what_others_wrote_is_text_wherever_it_stands(tmp_path: Path) -> N
     async with pages(tmp_path, servers=SERVERS) as (site, state):
         await state.changed_tool(ToolDefinition("create_issue", "Before."), ToolDefinition("create_issue", HOSTILE))
         code = f'"""{HOSTILE}"""\n{HOSTILE}'
-        await state.execution("x1", code, call, status=ExecutionStatus.FAILED, error=HOSTILE)
+        await state.execution("x1", code, call, status=ExecutionStatus.FAILED, error=HOSTILE, description=HOSTILE)
+        state.journal.note_answer(ExecutionId("x1"), f"value:\n{HOSTILE}")
+        await state.thread.flush()
         await state.question(asked, at=time.time())
         shown = "".join([await site.text(path) for path in (*PATHS, REVIEW)])
         searched = await site.text("executions?text=%3Cscript%3E&server=%22%3E%3Cscript%3E")

@@ -105,9 +105,8 @@ class Relay:
                 continue
             with self._changing:
                 request.is_sent = True
-                now = self._connection
-            if now is not connection:  # it has ended since, and what it had got was looked at before
-                self._interrupt([request], now.answer.get("interrupted", []) if now else [])
+                if self._connection is not connection:  # it ended meanwhile
+                    self._answer_lost()
             return True
 
     def _follow(self, connection: Attached) -> None:
@@ -152,13 +151,18 @@ class Relay:
             if self._is_ending:
                 return
             self._attaching.reap()
-            lost = [it for it in self._requests.values() if it.is_sent and not it.listens]
-            if not lost:
-                return  # the next request starts a server
-            try:
-                self._interrupt(lost, self._reattach().answer.get("interrupted", []))
-            except NotAttached as error:
-                self._interrupt(lost, [], str(error))
+            self._answer_lost()
+
+    def _answer_lost(self) -> None:
+        """Answer the requests that a server got and left unanswered; without any, the next one starts a server."""
+        lost = [it for it in self._requests.values() if it.is_sent and not it.listens]
+        if not lost:
+            return
+        try:
+            connection = self._connection or self._reattach()
+            self._interrupt(lost, connection.answer.get("interrupted", []))
+        except NotAttached as error:
+            self._interrupt(lost, [], str(error))
 
     def _reattach(self) -> Attached:
         """Begin the session anew at a server, and say that lists may have changed. Raises `NotAttached`."""

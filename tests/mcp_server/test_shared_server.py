@@ -9,10 +9,12 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,11 @@ while True:
     time.sleep(0.1)
 """
 PROGRAM = {"name": "execute_code", "arguments": {"code": "1"}}
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 MAX_SHIM_KIB = 25 * 1024
 
 
@@ -176,3 +183,38 @@ print(connection.recv(1000))
     said = subprocess.run([sys.executable, "-I", "-c", ask], capture_output=True, text=True, check=False)
     assert said.stdout == "b''\n" or "ConnectionResetError" in said.stderr or "BrokenPipeError" in said.stderr
     assert len(ada.servers()) == 1, "the control: its own user is answered"
+
+
+def test_a_session_of_the_newest_protocol_survives_its_server_and_hears_of_changed_lists(ada: Person) -> None:
+    """It has no handshake; what it listens to is asked for again."""
+    host = ada.start()
+    host.ask("server/discover", _meta=META)
+    listening = {"_meta": META, "notifications": {"toolsListChanged": True}}
+    host.send({"jsonrpc": "2.0", "id": "heard", "method": "subscriptions/listen", "params": listening})
+    host.ask("tools/call", **PROGRAM, _meta=META)
+    (server,) = ada.servers()
+    os.kill(server["pid"], signal.SIGKILL)
+    wait_for_end(server["pid"])
+    wait_until(lambda: host.ask("tools/call", **PROGRAM, _meta=META)["result"].get("isError") is False)
+    methods = [it["method"] for it in host.others]
+    assert methods == ["notifications/subscriptions/acknowledged", "notifications/tools/list_changed"]
+
+
+def test_what_is_no_host_is_not_served_and_harms_no_other(ada: Person) -> None:
+    host = ada.host()
+    run(host, "1")
+    (path,) = ada.run.glob("*.sock")
+    session = b'{"protocol": 1, "folder": 1, "environment": {}, "session": ""}'
+    for line in (b"no JSON", b"[]", b"[" * 100_000, session, session.replace(b"1,", b"99,", 1), b"x" * (2 << 20)):
+        with socket.socket(socket.AF_UNIX) as connection, suppress(ConnectionError):
+            connection.connect(str(path))
+            connection.sendall(line + b"\n")
+            assert connection.recv(100) == b"", line[:100]
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(200)]
+    for it in silent:
+        it.connect(str(path))
+    assert run(ada.host(), "1 + 1").split() == ["value:", "2"]
+    for it in silent:
+        it.close()
+    (server,) = ada.servers()
+    assert server["sessions"] == 2

@@ -16,7 +16,7 @@ from codemode_server.calls.kernel import Kernel
 from codemode_server.calls.resolver import TargetResolver
 from codemode_server.calls.targets import READING, ToolTarget
 from codemode_server.catalog.catalog import Server
-from codemode_server.domain.errors import CallError, InvalidArguments, UnknownTool
+from codemode_server.domain.errors import InvalidArguments, UnknownTool
 from codemode_server.domain.tools import Effect
 from codemode_server.sandbox.contract import ArgumentForms, Reply
 from codemode_server.support.off_loop import is_large, run_sized
@@ -74,7 +74,7 @@ class Gateway:
         try:
             fitted = await _fitted(target, arguments, forms)
         except InvalidArguments as error:
-            raise self._unresolved(calls, server, tool, error) from None
+            return await self._kernel.run(calls, target, arguments, refusal=error)
         return await self._kernel.run(calls, target, fitted)
 
     async def call_direct(self, calls: ExecutionCalls, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
@@ -107,7 +107,7 @@ class Gateway:
             raise self._unresolved(calls, server, name, error) from None
         return await self._kernel.run(calls, target, arguments)
 
-    def _unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: CallError) -> CallError:
+    def _unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: UnknownTool) -> UnknownTool:
         """The error of a call that does not reach the kernel; subscribers have seen it."""
         redactor = calls.caller.redactor
         names = redactor.line(server, 80), redactor.line(tool, 80)

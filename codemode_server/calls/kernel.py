@@ -222,8 +222,16 @@ class Kernel:
         self._events = events
         self._config = config
 
-    async def run(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Reply:
-        """Make one call for an execution and return what the program receives, or without a program the host.
+    async def run(
+        self,
+        calls: ExecutionCalls,
+        target: CallTarget,
+        arguments: dict[str, Any],
+        *,
+        refusal: InvalidArguments | None = None,
+    ) -> Reply:
+        """Make one call for an execution and return what the program receives, or without a program the host. One with
+        a `refusal` is recorded and raises it.
 
         Raises:
             CallError: the call did not succeed; the message is for the program.
@@ -236,7 +244,7 @@ class Kernel:
             calls.chain = Chain.of(layers, self._send)
         call = Call(calls, target, arguments, calls.next_seq(), calls.chain)
         try:
-            await self._decide(call)
+            await self._decide(call, refusal)
             reply = await call.chain.proceed(call)
             about = call.target, reply, self._config.payloads, calls.caller.redactor
             result = await run_large(summarise, *about) if is_large(reply.value) else summarise(*about)
@@ -271,7 +279,7 @@ class Kernel:
         await self._end(call, status, reply, result, error=result.marked_error)
         return reply
 
-    async def _decide(self, call: Call) -> None:
+    async def _decide(self, call: Call, refusal: InvalidArguments | None) -> None:
         call.is_large = is_large(call.arguments)
         for prepare in call.chain.prepare:
             await prepare(call)
@@ -280,6 +288,8 @@ class Kernel:
         for settle in call.chain.settle:
             await settle(call)
         await self._announce(call)
+        if refusal is not None:
+            raise refusal
 
     async def _identify(self, call: Call) -> None:
         """Give the call its key, which is made of its arguments as records show them, with privacy tokens."""

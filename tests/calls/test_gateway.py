@@ -45,6 +45,7 @@ from codemode_server.storage.journal import Journal
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.support.redaction import Payloads, Redactor
 from tests.calls.gateways import gateway_of
+from tests.calls.test_fitted_arguments import PICTURE
 from tests.memory.upstreams import READ_RESOURCE, MemoryUpstreams
 from tests.storage.journal_rows import begin_execution
 
@@ -52,7 +53,11 @@ SECRET = "ghp_0123456789abcdef"
 TOOLS = (
     ToolDefinition(
         "create-issue",
-        input_schema={"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]},
+        input_schema={
+            "type": "object",
+            "properties": {"title": {"type": "string"}, "body": {"type": "string"}},
+            "required": ["title"],
+        },
     ),
     ToolDefinition("delete_repo", input_schema={"type": "object", "properties": {}}),
 )
@@ -184,6 +189,19 @@ LINKED = Reply(
     ],
     "blocks",
 )
+
+
+async def test_bytes_that_are_no_text_are_recorded_as_an_invalid_call_with_its_decision(tmp_path: Path) -> None:
+    text, forms = PICTURE
+    it = host_api(tmp_path, rules=[{"deny": "github/delete_*"}])
+    given = {"title": "Bug", "body": text}
+    with pytest.raises(InvalidArguments, match="takes text"):
+        await it.gateway.call(it.calls, "github", "create_issue", given, forms=[(("body",), forms)])
+    ((seq, tool, decision, status, error),) = await it.recorded()
+    assert (seq, tool, decision, status) == (1, "create-issue", "allow", "invalid")
+    assert "takes text" in error
+    assert it.calls.reports[0].status is CallStatus.INVALID
+    assert it.upstreams.reached == []
 
 
 class TestALinkedResource:

@@ -96,8 +96,9 @@ def ended(host: subprocess.Popen[str]) -> None:
 
 
 def run(wire: Wire, code: str, **arguments: Any) -> str:
-    """The text of the answer to a program."""
-    return text_of(wire.ask("tools/call", name="execute_code", arguments={"code": code, **arguments}))
+    """The text of the answer to a program, without the note of the time that it took, which a busy machine adds."""
+    text = text_of(wire.ask("tools/call", name="execute_code", arguments={"code": code, **arguments}))
+    return text.partition("\n[took")[0]
 
 
 def text_of(answer: dict[str, Any]) -> str:

@@ -24,6 +24,7 @@ from tests.shared_server import Person, ended, person, run, text_of, wait_for_en
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(400),  # each server is started as for a person, and a busy machine takes a minute for that
     pytest.mark.skipif(sys.platform == "win32", reason="there each host has a product of its own"),
 ]
 LONG = """

@@ -1,4 +1,5 @@
-"""Builds the sandbox's component into the wheel; hatchling runs it, also for an editable install.
+"""Builds the sandbox's component, and puts it into the wheel compressed: 9 MB in place of 36, also once installed.
+Hatchling runs it, also for an editable install, which uses the component as it is.
 
 The environment has only what `[build-system] requires` names, so the builder is loaded by its path.
 """
@@ -6,6 +7,7 @@ The environment has only what `[build-system] requires` names, so the builder is
 from __future__ import annotations
 
 import importlib.util
+import lzma
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +28,18 @@ class SandboxBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         if not builder.is_current():
             self.app.display_info("building the sandbox's component (about 20 s)")
             builder.build_component()
+        if version == "editable":
+            return
+        self.app.display_info("compressing the sandbox's component (about 20 s)")
+        packed = Path(self.directory) / builder.PACKED.name
+        packed.parent.mkdir(parents=True, exist_ok=True)
+        packed.write_bytes(lzma.compress(builder.COMPONENT.read_bytes(), preset=9))
+        build_data["force_include"][str(packed)] = str(builder.PACKED.relative_to(self.root))
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Run after the wheel is put together."""
+        for packed in build_data["force_include"]:
+            Path(packed).unlink(missing_ok=True)
 
 
 def _builder(root: Path) -> ModuleType:

@@ -57,7 +57,7 @@ def said(command: Path, folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.timeout(400)  # the wheel's component is compressed, which takes half a minute beside other tests
 async def test_the_wheel_runs_a_program_for_a_client_without_the_source_tree(command: Path, tmp_path: Path) -> None:
     path = configuration(tmp_path, office(tmp_path, "github"), sandbox={"backend": "wasm"})
     place = said(command.parent / "python", tmp_path, "-c", "import codemode_server; print(codemode_server.__file__)")

@@ -23,6 +23,8 @@ HERE = Path(__file__).resolve().parent
 GUEST = HERE.parent.parent / "guest"
 WORLD = HERE / "world.wit"
 COMPONENT = HERE / "guest.wasm"
+PACKED = HERE / "guest.wasm.xz"
+"""The component in an installed wheel."""
 PACKAGE = "codemode_guest"
 
 
@@ -31,7 +33,12 @@ class BuildFailed(Exception):
 
 
 def stamp_path(component: Path) -> Path:
-    return component.with_name(component.name + ".json")
+    return component.with_name(component.name.removesuffix(".xz") + ".json")
+
+
+def installed_component() -> Path:
+    """The component of this installation, compressed or not; it may be missing."""
+    return PACKED if PACKED.is_file() and not COMPONENT.is_file() else COMPONENT
 
 
 def sources_digest() -> str:

@@ -46,9 +46,10 @@ def wasmtime_folder() -> Path:
     return Path(spec.origin).parent.parent
 
 
-def checked_component(component: Path = build.COMPONENT) -> Path:
+def checked_component(component: Path | None = None) -> Path:
     """The component, if it is there and was built from the current sources. Raises `SandboxUnavailable` if it is
     missing or stale; the message has the command that builds it."""
+    component = component or build.installed_component()
     if not component.is_file():
         raise SandboxUnavailable(f"the sandbox's component {component.name!r} has not been built; run: make setup")
     if not build.is_current(component):

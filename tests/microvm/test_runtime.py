@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.sandbox import registry
 from codemode_server.sandbox.backends.microvm import runtime
 from codemode_server.sandbox.backends.microvm.runtime import read_doctor
 from codemode_server.sandbox.registry import SandboxSettings, candidates, proposed_extra
@@ -120,22 +121,26 @@ def test_a_platform_without_the_package_is_told_as_such(system: str, machine: st
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the device of Linux")
-@pytest.mark.parametrize(("has_device", "is_proposed"), [(True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("has_device", "flags", "is_proposed"), [(True, "fpu svm", True), (False, "fpu svm", False), (True, "fpu", False)]
+)
 def test_the_extra_is_proposed_where_the_machine_has_virtualization(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_device: bool, is_proposed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_device: bool, flags: str, is_proposed: bool
 ) -> None:
     device = tmp_path / "kvm"
     if has_device:
         device.touch()
     monkeypatch.setattr(runtime, "_KVM", device)
+    monkeypatch.setattr(registry, "processor_features", lambda: flags)
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setitem(sys.modules, "microsandbox", None)
     assert (proposed_extra(SandboxSettings()) == "microvm") == is_proposed
     assert proposed_extra(SandboxSettings(backend="wasm")) is None
     problem = runtime.not_installed("linux", "x86_64")
     assert problem.reason == (
         "this machine can run microVMs, and the extra `microvm` is not installed"
-        if has_device
-        else f"this machine has no {device}"
+        if is_proposed
+        else f"this machine can't run microVMs: it has no {device}, or its processor no virtualization"
     )
     assert problem.remedy.endswith(install_command("microvm"))
 

@@ -9,6 +9,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import sys
 import tempfile
@@ -19,6 +20,7 @@ import anyio.to_thread
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.processes.child_process import run
+from codemode_server.sandbox import registry
 from codemode_server.support.extras import install_command
 from codemode_server.support.text import clean_line
 
@@ -170,7 +172,10 @@ def not_installed(system: str, machine: str) -> SandboxUnavailable:
     command = install_command("microvm")
     if _has_virtualization():
         return SandboxUnavailable("this machine can run microVMs, and the extra `microvm` is not installed", command)
-    return SandboxUnavailable(f"this machine has no {_KVM}", f"turn on virtualization, then: {command}")
+    return SandboxUnavailable(
+        f"this machine can't run microVMs: it has no {_KVM}, or its processor no virtualization",
+        f"turn on virtualization, then: {command}",
+    )
 
 
 def _is_supported(system: str, machine: str) -> bool:
@@ -179,4 +184,7 @@ def _is_supported(system: str, machine: str) -> bool:
 
 def _has_virtualization() -> bool:
     """What can be known without the package, whose `msb doctor` checks more."""
-    return sys.platform == "darwin" or _KVM.exists()
+    if sys.platform == "darwin":
+        return True
+    has_flag = platform.machine() != "x86_64" or re.search(r"\b(vmx|svm)\b", registry.processor_features()) is not None
+    return has_flag and _KVM.exists()

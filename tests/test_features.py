@@ -38,8 +38,11 @@ COMMANDS = f"""{REMOVED}
 from contextlib import suppress
 from codemode_server.cli import run
 
+needed = {sorted(NEEDED)}
+# `config check` looks whether the product can start here.
+missing = (ModuleNotFoundError,) if name in needed else ()
 for command in [["config", "check", "--config", file], *([it] for it in commands)]:
-    with suppress(SystemExit):
+    with suppress(SystemExit, *missing):
         run(command)
 """
 PROGRAMS = f"""{REMOVED}

@@ -14,7 +14,7 @@ from tests.attacks.test_flows import flowing
 
 from .person import Person, choosing
 from .product import Host, opened
-from .test_approvals import NO, ONCE, PROGRAM, SESSION
+from .test_approvals import NO, ONCE, PROGRAM, TOOL
 
 READS = "from servers import bank, web\nbank.read()\nweb.read()\n"
 POST = "from servers.board import post\npost(text='hello')\n"
@@ -55,7 +55,7 @@ async def test_the_question_names_both_sources_even_where_a_rule_allows_the_call
 
 async def test_an_answer_for_the_session_does_not_cover_what_the_session_reads_later(tmp_path: Path) -> None:
     """The person approved the call for another reason, and did not know of the sources."""
-    person = choosing(SESSION)
+    person = choosing(TOOL)
     permissions = {"rules": [{"ask": "board"}], "flows": {"public_sinks": "ask"}}
     async with asked(tmp_path, person, permissions) as (_, host):
         await host.run(POST)
@@ -68,7 +68,7 @@ async def test_an_answer_for_the_session_does_not_cover_what_the_session_reads_l
     assert posted(tmp_path) == 3
 
 
-@pytest.mark.parametrize("answer", [SESSION, PROGRAM])
+@pytest.mark.parametrize("answer", [TOOL, PROGRAM])
 async def test_an_answer_does_not_cover_further_sources_of_the_same_kind(tmp_path: Path, answer: str) -> None:
     """What has been read since was not in the question, though the labels are the same."""
     person = choosing(answer, NO)

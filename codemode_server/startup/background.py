@@ -120,6 +120,7 @@ async def _report_servers(app: App) -> None:
 
 
 def _state(listing: UpstreamListing, before: ServerState | None, config: LiveConfig) -> ServerState:
-    error = config.redactor_of_all.head(listing.error_for_person or listing.error or "", _MAX_ERROR_CHARACTERS)
+    text = config.logged(listing.name, listing.error_for_person or listing.error or "")  # it is stored, as a log is
+    error = config.redactor_of_all.head(text, _MAX_ERROR_CHARACTERS)
     is_same = before is not None and before.state == listing.state.value
     return ServerState(listing.state.value, before.since if before is not None and is_same else time.time(), error)

@@ -21,7 +21,7 @@ class ServerState:
     since: float
     """Seconds since 1970."""
     error: str = ""
-    """Why it is not ready, or of its last attempt, for the person; without secrets."""
+    """Why it is not ready, or of its last attempt, for the person; without secrets and personal data."""
 
 
 @dataclass(frozen=True, slots=True)

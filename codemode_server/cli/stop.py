@@ -12,6 +12,7 @@ from typing import Any
 
 from codemode_server.cli.terminal import show
 from codemode_server.shim.attaching import asked, folder
+from codemode_server.support.text import counted
 
 
 def run(_parsed: argparse.Namespace) -> int:
@@ -36,8 +37,7 @@ def _answers(question: str) -> Iterator[dict[str, Any]]:
 
 def _described(answer: dict[str, Any]) -> str:
     since = datetime.fromtimestamp(answer["since"], UTC).astimezone()
-    count = answer["sessions"]
-    parts = [f"process {answer['pid']} since {since:%Y-%m-%d %H:%M}", f"{count} session{'s' * (count != 1)}"]
+    parts = [f"process {answer['pid']} since {since:%Y-%m-%d %H:%M}", counted(answer["sessions"], "session")]
     if (resident := _resident_mb(answer["pid"])) is not None:
         parts.append(f"{resident} MB")
     return f"{', '.join(parts)}, {answer['config']}"

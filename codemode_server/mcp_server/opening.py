@@ -26,9 +26,10 @@ Definitions = list[dict[str, Any]]
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"
 _META = "io.modelcontextprotocol/"
-_LISTEN = "subscriptions/listen"
+LISTEN = "subscriptions/listen"
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-_SUBSCRIPTION_ID = f"{_META}subscriptionId"
+SUBSCRIPTION_ID, PROTOCOL_VERSION = f"{_META}subscriptionId", f"{_META}protocolVersion"
+"""Keys of `_meta`."""
 _CHANGES = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": False}
 """Kinds of changes, true if they are announced: the list of our own resources is always empty."""
 CAPABILITIES = {
@@ -166,8 +167,8 @@ class Opening:
         return HostStdin(self._streams, self._lines), HostStdout(self._streams.sent, self._answered_keys)
 
     def _send(self, request: dict[str, Any], result: dict[str, Any]) -> None:
-        if request["method"] == _LISTEN:  # its result comes when it ends; the server sends that
-            meta = {_SUBSCRIPTION_ID: request["id"]}
+        if request["method"] == LISTEN:  # its result comes when it ends; the server sends that
+            meta = {SUBSCRIPTION_ID: request["id"]}
             answer = {"jsonrpc": "2.0", "method": _ACKNOWLEDGED, "params": {"_meta": meta, **result}}
         else:
             answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
@@ -184,7 +185,7 @@ class Opening:
         meta = params.get("_meta", {})
         if not isinstance(meta, dict) or type(meta.get("progressToken", "")) not in (int, str):
             return None
-        is_modern = f"{_META}protocolVersion" in meta
+        is_modern = PROTOCOL_VERSION in meta
         match message.get("method"):
             case "initialize" if not self._lines[1:] and not is_modern and _is_usual_handshake(params):
                 self._is_initialized = True
@@ -220,13 +221,13 @@ class Opening:
 
     def _listed_as(self, listed: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any] | None:
         """A list, as the protocol of the session has it; None if the request is not a usual one."""
-        if self._is_initialized and f"{_META}protocolVersion" not in meta:
+        if self._is_initialized and PROTOCOL_VERSION not in meta:
             return listed
         return self._modern(**listed) if self._is_usual(meta) else None
 
     def _is_usual(self, meta: dict[str, Any]) -> bool:
         """True if a request is one of the newest protocol, from a client that has not begun with an older one."""
-        if self._is_initialized or meta.get(f"{_META}protocolVersion") != MODERN_VERSION:
+        if self._is_initialized or meta.get(PROTOCOL_VERSION) != MODERN_VERSION:
             return False
         client = meta.get(f"{_META}clientInfo")
         is_client = client is None or _is_client(client)
@@ -276,7 +277,7 @@ class HostStdout(io.TextIOBase):
 
     def leave_out_answer(self, request: dict[str, Any]) -> None:
         """The host has its answer to this request already, from another server."""
-        kind = _ACKNOWLEDGED if request["method"] == _LISTEN else "result"
+        kind = _ACKNOWLEDGED if request["method"] == LISTEN else "result"
         self._answered_keys.append((kind, request["id"]))
 
 
@@ -308,7 +309,7 @@ def _answer_key(answer: dict[str, Any]) -> tuple[str, Any] | None:
     """The kind of answer and the id of the request that it answers; None if the message is no answer."""
     match answer:
         case {"method": "notifications/subscriptions/acknowledged", "params": {"_meta": {**meta}}}:
-            return _ACKNOWLEDGED, meta.get(_SUBSCRIPTION_ID)
+            return _ACKNOWLEDGED, meta.get(SUBSCRIPTION_ID)
         case {"method": _}:
             return None
     return "result", answer.get("id")

@@ -15,8 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -148,7 +147,9 @@ class Attaching:
 
     def _start(self, path: Path) -> socket.socket:
         """Start a server at this socket, unless another process does so at the moment."""
-        with _locked(path.with_suffix(".lock")):
+        from codemode_server.processes.file_lock import held  # most hosts find a server
+
+        with held(path.with_suffix(".lock")):
             if (connection := connected(path)) is not None:
                 return connection
             path.unlink(missing_ok=True)
@@ -215,21 +216,6 @@ def _unix_socket() -> socket.socket:
     if sys.platform == "win32":
         raise NotImplementedError  # there each host has a product of its own
     return socket.socket(socket.AF_UNIX)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock on a private file; a process that is killed holds none."""
-    if sys.platform == "win32":
-        raise NotImplementedError
-    import fcntl
-
-    descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _said(log: Path) -> str:

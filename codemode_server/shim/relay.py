@@ -14,11 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from codemode_server.mcp_server.opening import HostStdin, HostStdout
+from codemode_server.mcp_server.opening import LISTEN, PROTOCOL_VERSION, SUBSCRIPTION_ID, HostStdin, HostStdout
 from codemode_server.shim.attaching import Attached, Attaching, NotAttached
 
-_SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
-_VERSION = "io.modelcontextprotocol/protocolVersion"
 _INTERNAL_ERROR = -32603
 _LAST_ANSWERS_SECONDS = 5.0
 """For the server to end the session once the host has gone."""
@@ -36,7 +34,7 @@ class _Request:
     @property
     def listens(self) -> bool:
         """True if it is answered at the end of the session, and gets notifications until then."""
-        return bool(self.message["method"] == "subscriptions/listen")
+        return bool(self.message["method"] == LISTEN)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -181,7 +179,7 @@ class Relay:
                 self._write(_line(changed))
             for it in listening:
                 if it.params.get("notifications", {}).get(f"{name}ListChanged"):
-                    self._write(_line(changed | {"params": {"_meta": {_SUBSCRIPTION_ID: it.message["id"]}}}))
+                    self._write(_line(changed | {"params": {"_meta": {SUBSCRIPTION_ID: it.message["id"]}}}))
         return attached
 
     def _interrupt(self, requests: list[_Request], executions: list[str], why: str = "") -> None:
@@ -201,7 +199,7 @@ def _interruption(request: _Request, executions: list[str], why: str) -> dict[st
         ids = " or ".join(f"execute_code(resume={it!r})" for it in executions)
         text += f". Go on with {ids} and no code: calls that were answered are not sent again"
     result: dict[str, Any] = {"content": [{"type": "text", "text": f"status: interrupted\n{text}."}], "isError": True}
-    if _VERSION in request.params.get("_meta", {}):
+    if PROTOCOL_VERSION in request.params.get("_meta", {}):
         result["resultType"] = "complete"
     return {"result": result}
 

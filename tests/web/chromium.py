@@ -7,19 +7,29 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 import anyio.to_thread
 import httpx2
+import pytest
 
 from tests.answering import free_port
+from tests.web.pages import Pages
 
 _ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage")
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 T = TypeVar("T")
 ENTER, TAB, SPACE, UP, DOWN = "\ue007", "\ue004", " ", "\ue013", "\ue015"
+
+
+def need_chromium() -> None:
+    """Skip the tests where no Chromium can be driven; fail them where CI says that one has to be there."""
+    if reason := why_not():
+        if os.environ.get("CODEMODE_NEEDS_CHROMIUM"):
+            pytest.fail(reason)
+        pytest.skip(reason)
 
 
 def why_not() -> str:
@@ -123,6 +133,26 @@ class Chromium:
 async def do(step: Callable[..., T], *arguments: Any) -> T:
     """Drive the browser in a thread, while the pages are served here."""
     return await anyio.to_thread.run_sync(step, *arguments)
+
+
+@asynccontextmanager
+async def browsing() -> AsyncIterator[Chromium]:
+    """`chromium` for tests that await."""
+    browser = chromium()
+    try:
+        yield await do(browser.__enter__)
+    finally:
+        await do(browser.__exit__, None, None, None)
+
+
+@asynccontextmanager
+async def entered(site: Pages) -> AsyncIterator[Chromium]:
+    """A browser that has entered the pages as a person does; `site.base` is their address then."""
+    async with browsing() as browser:
+        await do(browser.open, site.entrance)
+        await do(browser.until, "h1", "Executions")
+        site.base = (await do(lambda: browser.address)).rpartition("/executions")[0]
+        yield browser
 
 
 @contextmanager

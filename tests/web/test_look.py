@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from scripts import npm
-from tests.web.chromium import Chromium, chromium, do, why_not
+from tests.web.chromium import Chromium, do, entered, need_chromium
 from tests.web.evening import VIEWS, evening
 from tests.web.pages import Pages
 
@@ -50,24 +50,13 @@ BROKEN_WORDS = """
 
 @pytest.fixture(scope="module", autouse=True)
 def has_chromium() -> None:
-    if reason := why_not():
-        if os.environ.get("CODEMODE_NEEDS_CHROMIUM"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    need_chromium()
 
 
 @asynccontextmanager
 async def in_browser(folder: Path) -> AsyncIterator[tuple[Chromium, Pages]]:
-    async with evening(folder) as (site, _):
-        browsing = chromium()
-        browser = await do(browsing.__enter__)
-        try:
-            await do(browser.open, site.entrance)
-            await do(browser.until, "h1", "Executions")
-            site.base = (await do(lambda: browser.address)).rpartition("/executions")[0]
-            yield browser, site
-        finally:
-            await do(browsing.__exit__, None, None, None)
+    async with evening(folder) as (site, _), entered(site) as browser:
+        yield browser, site
 
 
 def kind_of(path: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -17,7 +16,7 @@ from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.support.browser import leading_page
 from tests.answering import answering
-from tests.web.chromium import DOWN, ENTER, SPACE, TAB, UP, Chromium, chromium, do, why_not
+from tests.web.chromium import DOWN, ENTER, SPACE, TAB, UP, Chromium, browsing, do, entered, need_chromium
 from tests.web.pages import PROGRAM, TRIAGE, Pages, State, pages, question
 
 pytestmark = pytest.mark.slow
@@ -49,10 +48,7 @@ PATHS = (
 
 @pytest.fixture(scope="module", autouse=True)
 def has_chromium() -> None:
-    if reason := why_not():
-        if os.environ.get("CODEMODE_NEEDS_CHROMIUM"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    need_chromium()
 
 
 @asynccontextmanager
@@ -66,15 +62,8 @@ async def in_browser(folder: Path, **sections: Any) -> AsyncIterator[tuple[Chrom
         await state.question(question(), at=time.time())
         await state.exchange("x1")
         await state.exchange("x2", results=0, all_definitions=50, at=time.time() - 3 * 86_400, server="s" * 60)
-        browsing = chromium()
-        browser = await do(browsing.__enter__)
-        try:
-            await do(browser.open, site.entrance)
-            await do(browser.until, "h1", "Executions")
-            site.base = (await do(lambda: browser.address)).rpartition("/executions")[0]
+        async with entered(site) as browser:
             yield browser, site, state
-        finally:
-            await do(browsing.__exit__, None, None, None)
 
 
 async def focus(browser: Chromium, script: str) -> None:
@@ -102,16 +91,12 @@ async def test_the_page_that_the_command_gives_to_a_browser_leads_in(tmp_path: P
     async with pages(tmp_path, is_entered=False) as (site, _):
         file = tmp_path / "open.html"
         file.write_text(leading_page(site.entrance, "Open"))
-        browsing = chromium()
-        browser = await do(browsing.__enter__)
-        try:
+        async with browsing() as browser:
             await do(browser.open, file.as_uri())
             await do(browser.until, "h1", "Executions")
             assert site.entrance not in await do(lambda: browser.address)
             await do(browser.open, site.entrance)
             await do(browser.until, "h1", "Not admitted")
-        finally:
-            await do(browsing.__exit__, None, None, None)
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from codemode_server.shim.attaching import asked
+from codemode_server.shim.attaching import PROTOCOL, asked
 from codemode_server.shim.main import STANDALONE
 from tests.waiting import PATIENCE_S
 from tests.wire import Wire
@@ -53,6 +55,16 @@ class Person:
         wire = self.start(**environment)
         assert "result" in wire.initialize()
         return wire
+
+    def attach(self, session: str = "") -> tuple[socket.socket, dict[str, Any]]:
+        """A connection to the running server without a host's process, and its answer; empty if it has closed it."""
+        (path,) = self.run.glob("*.sock")
+        hello = {"protocol": PROTOCOL, "folder": "/", "environment": self._environment, "session": session}
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(path))
+        connection.sendall(json.dumps(hello).encode() + b"\n")
+        with connection.makefile("rb") as received:
+            return connection, json.loads(received.readline() or b"{}")
 
     def servers(self) -> list[dict[str, Any]]:
         """What each running server says of itself."""

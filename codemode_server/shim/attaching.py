@@ -33,8 +33,8 @@ MAX_PATH_BYTES = 100
 _TRIES = 5
 _EXIT_SECONDS = 5.0
 """For a server that closed its socket at its start to end, so that its last words are there."""
-_ANSWER_SECONDS = 30.0
-"""For a server that is being loaded to say how it is."""
+_ANSWER_SECONDS = 60.0
+"""For a server that is being loaded to answer, and for another process to start one: a busy machine takes long."""
 _BACKLOG = 128
 _MAX_ERROR_BYTES = 4_000
 
@@ -136,10 +136,15 @@ class Attaching:
             "session": self._session,
         }
         received = connection.makefile("rb")
+        connection.settimeout(_ANSWER_SECONDS)
         try:
             connection.sendall(json.dumps(hello).encode() + b"\n")
             if line := received.readline():
+                connection.settimeout(None)
                 return Attached(connection, received, json.loads(line))
+        except TimeoutError:
+            connection.close()
+            raise NotAttached("its running server does not answer") from None
         except (ConnectionError, ValueError):
             pass
         connection.close()
@@ -149,7 +154,7 @@ class Attaching:
         """Start a server at this socket, unless another process does so at the moment."""
         from codemode_server.processes.file_lock import held  # most hosts find a server
 
-        with held(path.with_suffix(".lock")):
+        with held(path.with_suffix(".lock"), timeout_s=_ANSWER_SECONDS):
             if (connection := connected(path)) is not None:
                 return connection
             path.unlink(missing_ok=True)
@@ -187,7 +192,7 @@ class Attaching:
             time.sleep(0.05)  # another one's server is ending
             return
         self.reap()
-        if self._started.returncode:
+        if self._started.returncode and self._started.returncode > 0:  # else somebody has killed it
             raise NotAttached(f"its running server could not start; {_said(path.with_suffix('.log'))}")
         self._started = None
 

@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from codemode_server.mcp_server.opening import FirstLists, HostStreams, Opening
@@ -23,7 +22,7 @@ _LOOK_SECONDS = 0.02
 
 def serve(arguments: Sequence[str]) -> int | None:
     """Serve the host of this process until it closes its input; gives the exit code. None if the arguments mean
-    something else, or this process has to serve by itself."""
+    something else, or there is no place for the socket of a running server."""
     if sys.platform == "win32" or os.environ.get(STANDALONE, "") not in ("", "0"):
         return None
     match [it for it in arguments if it != "serve"]:
@@ -38,20 +37,26 @@ def serve(arguments: Sequence[str]) -> int | None:
     try:
         attaching = Attaching(config)
     except NotAttached as error:
-        print(f"codemode-server: no running server is shared: {error}", file=sys.stderr)
+        _say_why(error)
         return None
     start = _Start(config, attaching)
     opening = Opening(HostStreams.standard(), start)
     opening.run()
     try:
-        attached = start.attached or attaching.attach()
+        attached = start.attached()
     except NotAttached as error:
-        print(f"codemode-server: {error}", file=sys.stderr)
-        return 1
+        _say_why(error)
+        from codemode_server.startup import serve as standalone
+
+        standalone.serve(config, None, opened=opening)
     if notice := attached.answer.get("notice"):
         print(f"codemode-server: {notice}", file=sys.stderr)
     Relay(*opening.streams(), attaching, attached).run()
     return 0
+
+
+def _say_why(error: NotAttached) -> None:
+    print(f"codemode-server: this host has a server of its own: {error}", file=sys.stderr)
 
 
 class _Start:
@@ -60,7 +65,7 @@ class _Start:
     def __init__(self, config: Path | None, attaching: Attaching) -> None:
         self._config, self._attaching = config, attaching
         self._thread = threading.Thread(target=self._attach, daemon=True, name="attaching")
-        self.attached: Attached | None = None
+        self._found: Attached | NotAttached | None = None
 
     def lists(self) -> FirstLists | None:
         self._thread.start()
@@ -71,6 +76,17 @@ class _Start:
     def load_server(self) -> None:
         self._thread.join()
 
+    def attached(self) -> Attached:
+        """The server, once the opening is over. Raises `NotAttached`."""
+        if self._found is None:  # the first message was none that the opening answers
+            self._attach()
+        if isinstance(self._found, NotAttached):
+            raise self._found
+        assert self._found is not None  # noqa: S101
+        return self._found
+
     def _attach(self) -> None:
-        with suppress(NotAttached):  # it is tried once more once the first requests are answered
-            self.attached = self._attaching.attach()
+        try:
+            self._found = self._attaching.attach()
+        except NotAttached as error:
+            self._found = error

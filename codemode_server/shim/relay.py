@@ -18,6 +18,8 @@ from codemode_server.mcp_server.opening import LISTEN, PROTOCOL_VERSION, SUBSCRI
 from codemode_server.shim.attaching import Attached, Attaching, NotAttached
 
 _INTERNAL_ERROR = -32603
+_TRIES = 2
+"""A message that ends each server that receives it must not be sent for ever."""
 _LAST_ANSWERS_SECONDS = 5.0
 """For the server to end the session once the host has gone."""
 _LISTS = ("tools", "prompts")
@@ -89,7 +91,7 @@ class Relay:
     def _send(self, request: _Request) -> bool:
         """Send to the server, which is started again if there is none; false if there can't be one."""
         data = request.line.encode("utf-8", "surrogatepass")
-        while True:
+        for _ in range(_TRIES):
             try:
                 with self._changing:
                     connection = self._connection or self._reattach()
@@ -106,6 +108,8 @@ class Relay:
                 if self._connection is not connection:  # it ended meanwhile
                     self._answer_lost()
             return True
+        self._interrupt([request], [], f"the running server does not take this message of {len(data):,} bytes")
+        return False
 
     def _follow(self, connection: Attached) -> None:
         self._connection = connection

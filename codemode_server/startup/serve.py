@@ -55,11 +55,13 @@ def serve(
     http: str | None,
     *,
     listener: int | None = None,
+    opened: Opening | None = None,
     new_token: bool = False,
     has_mcp_tracing: bool = True,
 ) -> NoReturn:
     """Serve until the host disconnects, or on the socket `listener` until no host is left for a while, or a signal
-    arrives, then end the process with its exit code. Without `has_mcp_tracing`, `tracing.mcp` is off."""
+    arrives, then end the process with its exit code. `opened` has answered the host's first requests already. Without
+    `has_mcp_tracing`, `tracing.mcp` is off."""
     start = _Start(config, has_mcp_tracing=has_mcp_tracing)
     way: Opening | HttpListener | SharedServer
     if http is not None:
@@ -71,6 +73,8 @@ def serve(
 
         way = SharedServer(listener, start)
         start.store_lists()
+    elif opened is not None:
+        way = opened
     else:
         way = Opening(HostStreams.standard(), start)
         way.run()

@@ -23,13 +23,12 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import anyio.to_thread
-from anyio.abc import SocketAttribute, SocketListener, SocketStream
+from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
 from codemode_server.config import locate
 from codemode_server.config.places import VARIABLE, digest
@@ -55,6 +54,8 @@ _FIRST_HOST_SECONDS = 60.0
 """From the start to the first host, whose process has started the server."""
 _LOOK_SECONDS = 1.0
 """How often a server without hosts looks whether its programs have ended."""
+_NO_FILES_SECONDS = 0.1
+"""Until the next try where the process has as many files and connections open as it may."""
 _LAST_ANSWERS_SECONDS, _ANSWERED_SECONDS = 3.0, 0.05
 """For programs that the end of the server ends, and for their answers."""
 _REFERENCE = re.compile(rb"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
@@ -93,7 +94,7 @@ class SharedServer:
         self._socket.set_inheritable(False)
         self._path = Path(self._socket.getsockname())
         self._inode = self._path.stat().st_ino
-        self._sessions: dict[str, SocketStream] = {}
+        self._sessions: set[str] = set()
         self._changed = ChangeSignal()
         self._began_at = time.time()
         self._has_name = True
@@ -105,7 +106,7 @@ class SharedServer:
         async with listener, anyio.create_task_group() as tasks:
             tasks.start_soon(front.announce_changes)
             tasks.start_soon(self._stop_when_unused, front)
-            tasks.start_soon(listener.serve, partial(self._take, front=front))
+            tasks.start_soon(self._accept, listener, front, tasks)
             await self._stop.wait()
             await self.leave()
             front.drain()
@@ -154,20 +155,29 @@ class SharedServer:
             if self._path.stat().st_ino == self._inode:
                 self._path.unlink()
 
+    async def _accept(self, listener: SocketListener, front: McpServer, tasks: TaskGroup) -> None:
+        """Serve each connection. One that can't be accepted leaves the others as they are."""
+        while True:
+            try:
+                stream = await listener.accept()
+            except anyio.BrokenResourceError:
+                await anyio.sleep(_NO_FILES_SECONDS)
+            else:
+                tasks.start_soon(self._take, stream, front)
+
     async def _take(self, stream: SocketStream, front: McpServer) -> None:
         from codemode_server.mcp_server.socket_streams import SocketLines
 
         async with stream:
-            if not _is_ours(stream.extra(SocketAttribute.raw_socket)):  # noqa: S610 - no query of Django's
-                return
             try:
-                await self._serve_host(SocketLines(stream), stream, front)
+                if _is_ours(stream.extra(SocketAttribute.raw_socket)):  # noqa: S610 - no query of Django's
+                    await self._serve_host(SocketLines(stream), front)
             except* (OSError, ValueError, anyio.IncompleteRead, anyio.DelimiterNotFound, anyio.BrokenResourceError):
                 pass  # it has gone, or speaks something else
             except* Exception:
                 logger.exception("internal error in the session of a host")
 
-    async def _serve_host(self, lines: SocketLines, stream: SocketStream, front: McpServer) -> None:
+    async def _serve_host(self, lines: SocketLines, front: McpServer) -> None:
         with anyio.fail_after(_FIRST_LINE_SECONDS):
             hello = json.loads(await lines.line(_MAX_FIRST_LINE_BYTES))
         match hello:
@@ -177,23 +187,28 @@ class SharedServer:
                 answer = self._status()
                 self.end()
             case {"protocol": protocol, "folder": str(folder), "environment": {**environment}, "session": str(known)}:
-                if protocol == PROTOCOL and (answer := await self._answer(environment, known, front)):
-                    session = Session(str(answer["session"]), folder=folder) if "session" in answer else None
-                    if session is not None:
-                        self._sessions[session.session_id] = stream
-                        self._changed.notify()
-                    try:
-                        await lines.write(json.dumps(answer) + "\n")
-                        if session is not None:
-                            await front.run_connection(session, lines)
-                    finally:
-                        if session is not None:
-                            del self._sessions[session.session_id]
-                            self._changed.notify()
-                return
+                answer = await self._answer(environment, known, front) if protocol == PROTOCOL else {}
+                if session_id := answer.get("session"):
+                    await self._serve_session(Session(session_id, folder=folder), answer, lines, front)
+                    return
             case _:
                 return
-        await lines.write(json.dumps(answer) + "\n")
+        if answer:
+            await lines.write(json.dumps(answer) + "\n")
+
+    async def _serve_session(
+        self, session: Session, answer: dict[str, Any], lines: SocketLines, front: McpServer
+    ) -> None:
+        if session.session_id in self._sessions:
+            return  # another connection has it meanwhile
+        self._sessions.add(session.session_id)
+        self._changed.notify()
+        try:
+            await lines.write(json.dumps(answer) + "\n")
+            await front.run_connection(session, lines)
+        finally:
+            self._sessions.remove(session.session_id)
+            self._changed.notify()
 
     async def _answer(self, environment: Mapping[Any, Any], known: str, front: McpServer) -> dict[str, Any]:
         """The first line for a host; empty if it has to find another server."""
@@ -202,9 +217,9 @@ class SharedServer:
             await self.leave()
             return {}
         theirs = {str(name): str(value) for name, value in environment.items()}
-        found = await anyio.to_thread.run_sync(lambda: (used(loaded, os.environ), used(loaded, theirs)))
-        if found[0] != found[1]:
-            return {"other": f"-{found[1]}"}
+        ours, other = await anyio.to_thread.run_sync(used, loaded, os.environ, theirs)
+        if ours != other:
+            return {"other": f"-{other}"}
         is_known = _SESSION.fullmatch(known) is not None and known not in self._sessions
         answer: dict[str, Any] = {"session": known if is_known else secrets.token_hex(16)}
         if is_known:
@@ -240,26 +255,29 @@ class SharedServer:
         return {"pid": os.getpid(), "since": self._began_at, "sessions": len(self._sessions), "config": config}
 
 
-def used(loaded: LoadedSettings | SettingsError, environ: Mapping[str, str]) -> str:
-    """Digest of what a server with this configuration uses of an environment: the variables that the file names, those
-    that codemode-server itself reads, and the programs that are found on the PATH as commands of servers. Reads the
-    file."""
+def used(loaded: LoadedSettings | SettingsError, *environments: Mapping[str, str]) -> list[str]:
+    """Digest of what a server with this configuration uses of each environment: the variables that the file names,
+    those that codemode-server itself reads, and the programs that are found on the PATH as commands of servers. Reads
+    the file."""
     names, commands = set(_READ_BY_US), set[str]()
     if not isinstance(loaded, SettingsError):
         for file in loaded.digests:
             with suppress(OSError):
                 names |= {name.decode() for name in _REFERENCE.findall(Path(file).read_bytes())}
         commands = {it.command for it in loaded.settings.servers.values() if it.command}
-    names |= {name for name in environ if name.startswith(_PREFIXES)}
-    programs = [(command, shutil.which(command, path=environ.get("PATH"))) for command in sorted(commands)]
-    values = [(name, environ[name]) for name in sorted(names - _NOT_COMPARED) if name in environ]
-    return digest(json.dumps([programs, values]).encode())[:16]
+    found = list[str]()
+    for environ in environments:
+        programs = [(command, shutil.which(command, path=environ.get("PATH"))) for command in sorted(commands)]
+        compared = {name for name in environ if name in names or name.startswith(_PREFIXES)} - _NOT_COMPARED
+        values = [(name, environ[name]) for name in sorted(compared)]
+        found.append(digest(json.dumps([programs, values]).encode())[:16])
+    return found
 
 
 def _is_ours(connection: Any) -> bool:
     """True if the process on the other side is this user's."""
     if sys.platform == "linux":
-        uid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+        uid = struct.unpack("3I", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
         return bool(uid == os.geteuid())
     if sys.platform == "darwin":
         uid = struct.unpack("2I", connection.getsockopt(0, 1, 8))[1]  # LOCAL_PEERCRED: the version, the user

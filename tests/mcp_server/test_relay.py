@@ -48,7 +48,7 @@ class Host(RawIOBase):
         """`later`: the servers after the first, each None if none can be started."""
         self._lines: queue.Queue[str] = queue.Queue()
         self._messages: queue.Queue[dict[str, Any]] = queue.Queue()
-        self._later = [*later]
+        self.later = [*later]
 
     def readline(self, _size: int | None = -1, /) -> Any:
         return self._lines.get()
@@ -58,7 +58,7 @@ class Host(RawIOBase):
         return len(data)
 
     def attach(self) -> Attached:
-        if (server := self._later.pop(0) if self._later else None) is None:
+        if (server := self.later.pop(0) if self.later else None) is None:
             raise NotAttached("no server can be started")
         return server.attached
 
@@ -130,6 +130,20 @@ def test_the_next_server_gets_the_handshake_and_the_host_no_second_answer(server
     changed = [host.next()["method"] for _ in range(2)]
     assert changed == ["notifications/tools/list_changed", "notifications/prompts/list_changed"]
     assert host.next() == {"id": 1, "result": {}}
+
+
+def test_a_message_that_ends_each_server_is_not_sent_for_ever() -> None:
+    """A server ends the session of a host that sends more than it takes."""
+    servers = [Server() for _ in range(6)]
+    for it in servers:
+        it.end()
+    host = Host(*servers[1:])
+    relayed(host, servers[0])
+    host.send(id=1, method="ping", params={"text": "x" * 1000})
+    assert "does not take this message of 1,0" in host.next()["error"]["message"]
+    assert len(host.later) >= 3
+    for it in servers:
+        it.socket.close()
 
 
 def test_without_a_server_each_request_is_answered_with_the_reason_until_there_is_one(servers: list[Server]) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.behaviour.product import configuration, office
-from tests.shared_server import Person, ended, person, run, text_of, wait_for_end, wait_until
+from tests.shared_server import Person, ended, is_running, person, run, text_of, wait_for_end, wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -158,6 +158,19 @@ def test_an_edit_that_waits_for_the_next_start_is_in_force_in_new_sessions(ada: 
     assert "structuredContent" in host.ask("tools/call", **PROGRAM)["result"]
 
 
+def test_a_host_that_reaches_no_server_has_a_product_of_its_own(ada: Person, capfd: pytest.CaptureFixture[str]) -> None:
+    run(ada.host(), "1")
+    ada.command("stop")
+    wait_until(lambda: not ada.servers())
+    (lock,) = ada.run.glob("*.lock")
+    lock.unlink()
+    lock.mkdir()
+    host = ada.host()
+    assert run(host, "1 + 1").split() == ["value:", "2"]
+    assert ada.servers() == []
+    assert "this host has a server of its own: " in capfd.readouterr().err
+
+
 def test_where_no_socket_can_be_the_host_has_a_product_of_its_own(ada: Person) -> None:
     ada.data.joinpath("codemode-server").mkdir(mode=0o700)
     ada.run.write_text("no folder")
@@ -219,3 +232,37 @@ def test_what_is_no_host_is_not_served_and_harms_no_other(ada: Person) -> None:
         it.close()
     (server,) = ada.servers()
     assert server["sessions"] == 2
+
+
+def test_a_session_has_one_connection_whoever_names_it(ada: Person) -> None:
+    """Of connections that name one session at the same moment, the others get another one, or none."""
+    run(ada.host(), "1")
+    session = "0123456789abcdef" * 2
+    with ThreadPoolExecutor(8) as threads:
+        attached = [*threads.map(lambda _: ada.attach(session), range(8))]
+    assert [answer.get("session") for _, answer in attached].count(session) == 1
+    for connection, _ in attached:
+        connection.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process can be set there only")
+def test_more_connections_than_it_may_open_do_not_end_the_server(ada: Person) -> None:
+    import resource
+
+    host = ada.host()
+    run(host, "1")
+    (server,) = ada.servers()
+    (path,) = ada.run.glob("*.sock")
+    files = Path(f"/proc/{server['pid']}/fd")
+    most = len([*files.iterdir()]) + 5
+    _, hard = resource.prlimit(server["pid"], resource.RLIMIT_NOFILE)
+    resource.prlimit(server["pid"], resource.RLIMIT_NOFILE, (most, hard))
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(40)]
+    for it in silent:
+        it.connect(str(path))
+    wait_until(lambda: not is_running(server["pid"]) or len([*files.iterdir()]) >= most)
+    for it in silent:
+        it.close()
+    assert run(ada.host(), "1 + 1").split() == ["value:", "2"]
+    assert run(host, "2 + 2").split() == ["value:", "4"]
+    assert [it["pid"] for it in ada.servers()] == [server["pid"]]

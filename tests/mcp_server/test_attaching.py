@@ -1,0 +1,71 @@
+"""How a host's process finds its server, and how that server knows whose process connects."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import codemode_server
+from codemode_server.shim import attaching
+from codemode_server.shim.attaching import Attaching, NotAttached
+from codemode_server.startup import shared_server
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there each host has a product of its own")
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of sockets, whose path is short enough."""
+    folder = Path(tempfile.mkdtemp(prefix="attaching-"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+    yield attaching.folder()
+    shutil.rmtree(folder)
+
+
+def test_a_server_that_never_answers_does_not_hold_its_hosts(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attaching, "_ANSWER_SECONDS", 0.1)
+    host = Attaching(None)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(host._socket("")))
+        listener.listen()
+        with pytest.raises(NotAttached, match="does not answer"):
+            host.attach()
+
+
+def test_another_version_has_another_server(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, same = Attaching(None)._socket(""), Attaching(None)._socket("")
+    monkeypatch.setattr(codemode_server, "__version__", "99.0")
+    assert first == same != Attaching(None)._socket("")
+
+
+class Connection:
+    """What the system says of the other side."""
+
+    def __init__(self, credentials: bytes) -> None:
+        self._credentials = credentials
+
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        assert (level, option) == (0, 1) if sys.platform == "darwin" else (socket.SOL_SOCKET, socket.SO_PEERCRED)
+        return self._credentials[:size]
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_the_system_says_whose_process_connects(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On macOS it is `xucred`: a version, the user, a number of groups, sixteen groups."""
+    monkeypatch.setattr(sys, "platform", platform)
+
+    def connection(uid: int) -> Any:
+        linux, macos = struct.pack("3I", os.getpid(), uid, 0), struct.pack("2Ih2x16I", 0, uid, 1, *range(16))
+        return Connection(linux if platform == "linux" else macos)
+
+    assert shared_server._is_ours(connection(os.geteuid()))
+    assert not shared_server._is_ours(connection(os.geteuid() + 1))

@@ -1,0 +1,1 @@
+"""Tasks on published servers, solved by fixed calls and programs in each arm: `make bench-tasks` writes TASKS.md."""

@@ -1,0 +1,8 @@
+"""All tasks: two for each shape."""
+
+from __future__ import annotations
+
+from benchmarks.tasks import lookups, reducing
+from benchmarks.tasks.task import Task
+
+TASKS: tuple[Task, ...] = (*lookups.TASKS, *reducing.TASKS)

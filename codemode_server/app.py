@@ -212,10 +212,13 @@ class App:
         """The answer to `/metrics` over HTTP, by who asks."""
         return None if self.telemetry is None else self.telemetry.text_over_http(principal)
 
-    def connect(self, features: frozenset[Feature] = frozenset(), *, with_upstreams: bool = True) -> None:
-        """Start the upstreams and the sandbox. Further calls only tell upstreams of further features of hosts."""
+    def connect(
+        self, features: frozenset[Feature] = frozenset(), folder: str = "", *, with_upstreams: bool = True
+    ) -> None:
+        """Start the upstreams and the sandbox. Further calls only tell upstreams of further features of hosts.
+        `folder`: where the first host works."""
         self.has_upstreams = with_upstreams
-        self.pool.declare(features)
+        self.pool.declare(features, folder)
         self.tools.connected.set()
 
     @property

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -20,6 +19,7 @@ from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import ResultWithheld
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
+from codemode_server.upstreams.requests import configured_roots
 
 logger = logging.getLogger(__name__)
 
@@ -145,8 +145,3 @@ class CallInput:
         count = self._calls.input_requests
         if count <= MAX_REQUESTS_OF_CALL or math.log10(count).is_integer():
             logger.warning("server %r: %s was refused: %s", self._server, request.method[:80], why)
-
-
-def configured_roots(paths: tuple[str, ...]) -> list[dict[str, str]]:
-    """The folders of `servers.<name>.roots` as the protocol has them."""
-    return [{"uri": Path(path).expanduser().absolute().as_uri(), "name": Path(path).name or path} for path in paths]

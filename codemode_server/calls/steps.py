@@ -187,7 +187,7 @@ class WriteTurn(Layer):
     async def around(self, call: Call, proceed: Next) -> Reply:
         if not call.target.may_write:
             return await proceed(call)
-        upstreams = self._upstreams.for_principal(call.calls.caller.principal)
+        upstreams = self._upstreams.for_caller(call.calls.caller, call.calls.host.features)
         server = call.target.server.raw_name
         if (of_server := upstreams.turn_to_write(server)) is None:
             return await proceed(call)
@@ -274,5 +274,5 @@ class Send:
 
     async def __call__(self, call: Call) -> Reply:
         sent = call.arguments if call.values is None else await call.values.now(call.arguments)
-        upstreams = self._upstreams.for_principal(call.calls.caller.principal)
+        upstreams = self._upstreams.for_caller(call.calls.caller, call.calls.host.features)
         return await send(upstreams, call.target, sent, call.progress, call.revision)

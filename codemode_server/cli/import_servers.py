@@ -122,10 +122,10 @@ def _in_folder(parsed: argparse.Namespace, found: FoundServer) -> FoundServer:
         return found
     has = f"{found.name} has a relative path, {paths[0]}"
     if parsed.all or not sys.stdin.isatty():
-        show(f"{has}: give the server the folder in which it begins, as `cwd` in upstream.yaml")
+        show(f"{has}: it begins in each host's folder; `cwd` in upstream.yaml names another")
         return found
     while True:
-        print(f"{has}. In which folder does it begin? Enter to leave it open: ", end="", flush=True)
+        print(f"{has}. In which folder does it begin? Enter for that of each host: ", end="", flush=True)
         answer = sys.stdin.readline().strip()
         if not answer or with_home(answer).is_dir():
             break

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from codemode_server.calls.policy.settings import GROUP
 from codemode_server.config import checking
+from codemode_server.config.commands import relative_paths
 from codemode_server.config.document import EMPTY, Node
 from codemode_server.config.expansion import NotExpandable, expand
-from codemode_server.config.places import user_file, with_home
+from codemode_server.config.places import start_folder, with_home
 from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.config.secrecy import Secrets, looks_secret
 from codemode_server.config.settings import ServerSettings, Settings, is_folder
@@ -165,20 +166,24 @@ class Reading:
         """The server with absolute paths, and with the environment that all servers get."""
         if server.command is not None:
             command = self._path(server.command) if _is_path(server.command) else server.command
-            env = {**shared, **server.env}
-            cwd = self._path(server.cwd or self._default_folder(server))
-            return server.model_copy(update={"command": command, "cwd": cwd, "env": env})
+            update = {"command": command, "cwd": self._start_folder(server), "env": {**shared, **server.env}}
+            return server.model_copy(update=update)
         if server.headers_command is not None and _is_path((words := words_of(server.headers_command))[0]):
             return server.model_copy(update={"headers_command": shlex.join([self._path(words[0]), *words[1:]])})
         return server
 
-    def _default_folder(self, server: ServerSettings) -> str:
-        """Where a process without `cwd` starts: beside the file; but where that is the user's configuration folder, in
-        which there are secrets, only if it uses something there."""
-        if self.base_dir != user_file().parent:
-            return "."
-        named = (arg.strip("./\\") and os.path.join(self.base_dir, arg) for arg in server.args)  # noqa: PTH118
-        return "." if any(map(os.path.exists, named)) else "~"
+    def _start_folder(self, server: ServerSettings) -> str | None:
+        """Where a process starts; None leaves it to the host. A relative path that exists beside the file stays what
+        it names."""
+        if server.cwd is not None:
+            return self._path(server.cwd)
+        paths = relative_paths(server.args, server.env.values())
+        named = (it for it in (*server.args, *paths) if it.strip("./\\") and not os.path.isabs(it))  # noqa: PTH117
+        if server.share != "folder" and any(os.path.exists(os.path.join(self.base_dir, it)) for it in named):  # noqa: PTH110, PTH118
+            return self._path(".")
+        if server.share == "folder" or (paths and server.share != "person"):
+            return None
+        return str(start_folder(self.base_dir))
 
     def _path(self, path: str) -> str:
         return os.path.normpath(self.base_dir / with_home(path))

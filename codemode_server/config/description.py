@@ -157,7 +157,8 @@ def _exposed_folders(loaded: LoadedSettings) -> Iterator[str]:
     state = loaded.settings.state.dir
     own = [user_file().parent, data_folder(), *([Path(state)] if state else [])]
     for name, server in loaded.settings.servers.items():
-        paths = [Path(server.cwd or "/", with_home(it)) for it in server.args if _is_folder_name(it)]
+        words = [it for it in server.args if not server.follows_folder or with_home(it).is_absolute()]
+        paths = [Path(server.cwd or "/", with_home(it)) for it in words if _is_folder_name(it)]
         folders = [Path(os.path.normpath(path)) for path in paths] if server.enabled else []
         if "cwd" in loaded.as_written.entries["servers"].entries[name].entries:
             folders += [it for it in own if str(it) == server.cwd]

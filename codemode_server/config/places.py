@@ -73,6 +73,19 @@ def user_file() -> Path:
     return user_config_path("codemode-server", appauthor=False) / NAME
 
 
+def start_folder(base_dir: Path) -> Path:
+    """Where a server starts that nothing gives a folder: beside its file, but never in the user's configuration folder,
+    in which there are secrets."""
+    return base_dir if base_dir != user_file().parent else with_home("~")
+
+
+def host_folder(base_dir: Path, folder: str) -> str:
+    """Where a server starts that depends on the folder of its host. Applications start us in the root of a disk, which
+    is nobody's project, and over HTTP no folder is known: then it starts as any other."""
+    path = Path(folder)
+    return str(start_folder(path if path.is_absolute() and path.parent != path else base_dir))
+
+
 def stamp_of(*files: Path) -> Stamp:
     return tuple(map(FileStamp.at, files))
 

@@ -1,7 +1,6 @@
 """Finds out who sends a request: hosts that use the same product must not see each other's results.
 
-- Over stdio of its own, and in memory, a product has one host: all is one session.
-- The person's running server has a session for each connection of a host (`McpServer.run_connection`).
+- Over streams each connection of a host has a session (`McpServer.run_connection`). In memory all is one session.
 - Over HTTP, the request brings the principal that its token proves, and a session of one principal is none of another.
 - Over HTTP, up to protocol 2025-11-25, it is the session that the transport issued at `initialize`. A request that
   names another is answered 404 by the transport, one that names none 400, so a client can't invent the header.

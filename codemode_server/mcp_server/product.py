@@ -61,8 +61,8 @@ class Product(Protocol):
     @property
     def reruns(self) -> Reruns | None: ...
     def workspace(self, principal: Principal) -> Workspace: ...
-    def connect(self, features: frozenset[Feature]) -> None:
-        """A host with these features has had its first answer."""
+    def connect(self, features: frozenset[Feature], folder: str) -> None:
+        """A host with these features has had its first answer. The first host works in `folder`."""
 
     async def why_not_ready(self) -> str:
         """Why it can run no program now, without a word about the configuration; empty if it can."""

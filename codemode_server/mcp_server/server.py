@@ -11,8 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
-from io import TextIOBase
-from typing import Any, Literal, TextIO, cast
+from typing import Any, Literal, cast
 
 import anyio
 import mcp.types as types
@@ -41,7 +40,6 @@ from codemode_server.mcp_server.offered_tools import OfferedTools, unknown_tool
 from codemode_server.mcp_server.opening import CAPABILITIES
 from codemode_server.mcp_server.product import Product, ToolContext
 from codemode_server.mcp_server.rendering import SCHEME
-from codemode_server.mcp_server.socket_streams import SocketLines
 from codemode_server.mcp_server.tools.registry import Answer, annotations_of, definitions, meta_tools
 from codemode_server.support.private_cipher import derived_key
 from codemode_server.support.text import clean, clean_line
@@ -98,6 +96,7 @@ class McpServer(Server[Any]):
         self._listeners: dict[str, ServerSession] = {}
         """The sessions that have asked for a list, each with its way to the host; the latest last."""
         self._features: frozenset[Feature] = frozenset()
+        self._folder = ""  # where the first host works
         self.connected, self._is_ready, self._is_settled = anyio.Event(), anyio.Event(), anyio.Event()
         """`connected`: a host has had its first answer. Settled is ready or failed."""
         self.address = ""
@@ -122,7 +121,7 @@ class McpServer(Server[Any]):
         if self.is_draining:
             self.drain()
         if self.connected.is_set():
-            product.connect(self._features)
+            product.connect(self._features, self._folder)
         self._is_ready.set()
         self._is_settled.set()
 
@@ -171,19 +170,15 @@ class McpServer(Server[Any]):
         if self._product is not None:
             self._product.executions.cancel_all()
 
-    async def run_streams(self, received: TextIOBase, sent: TextIOBase) -> None:
-        """Serve one host over these, in place of standard input and output."""
-        files = [anyio.wrap_file(cast("TextIO", file)) for file in (received, sent)]
-        async with stdio_server(*files) as (read_stream, write_stream):
-            await self.run(read_stream, write_stream, self.create_initialization_options())
-
-    async def run_connection(self, session: Session, lines: SocketLines) -> None:
-        """Serve one of several hosts, in this session, over a connection of its own. `announce_changes` runs for all
-        of them."""
+    async def run_connection(
+        self, session: Session, received: anyio.AsyncFile[str], sent: anyio.AsyncFile[str]
+    ) -> None:
+        """Serve a host in this session, over these in place of standard input and output. `announce_changes` runs
+        beside that, once for all hosts."""
+        self._folder = self._folder or session.folder
         connection = _connection.set(session)
         try:
-            files = cast("anyio.AsyncFile[str]", lines)
-            async with stdio_server(files, files) as (read_stream, write_stream):
+            async with stdio_server(received, sent) as (read_stream, write_stream):
                 await self.run(read_stream, write_stream, self.create_initialization_options())
         finally:
             _connection.reset(connection)
@@ -314,7 +309,7 @@ class McpServer(Server[Any]):
             self._features |= features
             self.connected.set()
             if self._product is not None:
-                self._product.connect(self._features)
+                self._product.connect(self._features, self._folder)
 
     async def announce_changes(self) -> None:
         """Tell hosts of tools of servers that were listed for the first time, of each change of the prompts, and of

@@ -14,7 +14,8 @@ import sys
 import threading
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from secrets import token_hex
+from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
 import anyio
 import anyio.to_thread
@@ -175,7 +176,7 @@ class _Service:
     async def _serve_front(self) -> None:
         try:
             if isinstance(self._way, Opening):
-                await self._front.run_streams(*self._way.streams())
+                await self._serve_host(self._way)
             elif isinstance(self._way, HttpListener):
                 await self._serve_http(self._way)
             else:
@@ -185,6 +186,15 @@ class _Service:
             pass
         finally:
             self._stop.set()
+
+    async def _serve_host(self, opening: Opening) -> None:
+        from codemode_server.domain.principals import Session
+
+        received, sent = (anyio.wrap_file(cast("TextIO", it)) for it in opening.streams())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._front.announce_changes)
+            await self._front.run_connection(Session(token_hex(16), folder=str(Path.cwd())), received, sent)
+            tasks.cancel_scope.cancel()
 
     async def _serve_http(self, listener: HttpListener) -> None:
         from codemode_server.cli import logs

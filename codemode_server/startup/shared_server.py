@@ -24,7 +24,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
 import anyio.to_thread
@@ -205,9 +205,12 @@ class SharedServer:
         self._changed.notify()
         try:
             await lines.write(json.dumps(answer) + "\n")
-            await front.run_connection(session, lines)
+            files = cast("anyio.AsyncFile[str]", lines)
+            await front.run_connection(session, files, files)
         finally:
             self._sessions.remove(session.session_id)
+            if self.app is not None:
+                self.app.pool.leave(session)
             self._changed.notify()
 
     async def _answer(self, environment: Mapping[Any, Any], known: str, front: McpServer) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -14,7 +15,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import prepare
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
-from codemode_server.config.places import user_file
+from codemode_server.config.places import host_folder, user_file
 from codemode_server.domain.tools import UpstreamListing
 from codemode_server.features import create
 from codemode_server.features.changed_tools.tool_definitions import ToolDefinitions
@@ -61,6 +62,7 @@ class UpstreamCatalog:
             config=self.config,
             invalid=reasons(loaded),
             sign_ins=sign_ins(loaded, self.config),
+            start_folder=partial(host_folder, loaded.base_dir),
         )
         self.connected = anyio.Event()
         """Starts the upstreams; it is set here if a program needs them before the host's handshake."""

@@ -39,6 +39,8 @@ class CachedListing:
     prompts: tuple[PromptDefinition, ...] = ()
     offer_problems: tuple[str, ...] = ()
     """A line for each problem with its resources and prompts."""
+    asks_for_roots: bool = False
+    """True if the server has asked for the host's folders by a request of its own (protocol 2025-11-25 and older)."""
 
     def to_json(self) -> str:
         # Not `asdict`, which copies every schema.

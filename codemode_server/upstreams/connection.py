@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _JUST_ENDED = "the connection ended"
-_ADJUSTABLE = ("timeout", "concurrent_writes", "tools", "effects", "labels", "description")
+_ADJUSTABLE = ("timeout", "concurrent_writes", "tools", "effects", "labels", "description", "share")
 """Settings that need no new connection."""
 _CLOSING_S = 2.0
 """Longest wait of a lost call for the last words of a server that ends."""
@@ -46,8 +46,25 @@ _CLOSING_S = 2.0
 class Connection:
     """One upstream, from its cached listing on. `run` is its owner task."""
 
-    def __init__(self, name: str, settings: ServerSettings, deps: ConnectionDeps) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: ServerSettings,
+        deps: ConnectionDeps,
+        *,
+        listed_by: Connection | None = None,
+        folder: str = "",
+        session_id: str = "",
+    ) -> None:
+        """`listed_by`: the connection whose tools programs see; None: this one. `folder`: where the server works, if
+        its settings leave it to the host. `session_id`: the host's session that alone uses this connection, if it is
+        one's own."""
         self.name = name
+        self.listed_by = listed_by or self
+        self.folder = folder
+        self.session_id = session_id
+        self.roots_session = ""
+        """The session whose roots the server has been told in a call, though others could use this connection."""
         self.settings = settings
         """Those in force."""
         self._spec = transport_of(settings)
@@ -72,7 +89,7 @@ class Connection:
         """True if the connection was ended only to reconnect with more features."""
         self._connected_at = math.inf
         self._listing = self._build_listing()
-        self.block_lists: set[tuple[str, str]] = set()
+        self.block_lists: set[tuple[str, str]] = set() if listed_by is None else listed_by.block_lists
         """Raw names and digests of the tools that have given a list as a block for each item."""
         self.requests = Requests(self)
         self.writing = anyio.Semaphore(1, fast_acquire=True)
@@ -226,7 +243,10 @@ class Connection:
     async def _serve_once(self, *, legacy: bool) -> None:
         from codemode_server.upstreams.session import Session
 
-        transport = self._spec.connect(self.settings, self.deps)
+        settings = self.settings
+        if settings.follows_folder and self.folder:
+            settings = settings.model_copy(update={"cwd": self.folder})
+        transport = self._spec.connect(settings, self.deps)
         self._starting = transport, anyio.current_time()
         is_started = anyio.Event()
         refused: list[str] = []
@@ -264,6 +284,11 @@ class Connection:
                     with anyio.move_on_after(self._timings.subscribe_s):
                         await subscribed.wait()
                     subscribed.set()
+                if self.session_id and self.listed_by.offers.asks_for_roots and not session.is_modern:
+                    from codemode_server.upstreams.server_requests import wait_answered
+
+                    with anyio.move_on_after(self._timings.roots_s):
+                        await wait_answered(session)
                 found = await self.offers.list_tools(session)
                 with anyio.move_on_after(self._timings.offers_s):  # tools need not wait for resources
                     await self._offers_relisting.listed.wait()

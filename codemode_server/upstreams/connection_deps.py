@@ -45,6 +45,8 @@ class Timings:
     """How long the first listing waits for the stream of changes to open, so that no change falls between the two."""
     offers_s: float = 5.0
     """How long a server whose tools are listed waits for its resources and prompts, before it counts as connected."""
+    roots_s: float = 5.0
+    """How long a connection of a session waits until the host has told the server its folders."""
     debounce_s: float = 0.1
     """Pause after a change notification: a server that changes its tools often sends many."""
 

@@ -33,6 +33,17 @@ class KnownOffers:
         self.digests: dict[str, str] = {}
         """Digest of each tool's definition by its raw name, as listed by the present connection."""
 
+    @property
+    def asks_for_roots(self) -> bool:
+        """As in `CachedListing`."""
+        return self._found.asks_for_roots
+
+    async def note_roots(self) -> None:
+        """The server has asked for roots."""
+        if not self._found.asks_for_roots:
+            self._found = replace(self._found, asks_for_roots=True)
+            await self._store()
+
     async def list_tools(self, session: Session) -> ToolsFound:
         """The tools that the server offers now. Raises as `listings.list_tools`."""
         redact = self._deps.redactor().value

@@ -11,11 +11,11 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from codemode_server.config.live import LiveConfig
+from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import UnknownTool, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature
-from codemode_server.domain.principals import Principal
+from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ANY_FORM, ResultForm, UpstreamListing, UpstreamState
 from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.sandbox.contract import Reply
@@ -25,7 +25,7 @@ from codemode_server.upstreams.auth.sign_ins import Show, SignIns
 from codemode_server.upstreams.cache import ListingCache, fingerprint
 from codemode_server.upstreams.connection import Connection
 from codemode_server.upstreams.connection_deps import ConnectionDeps, Timings
-from codemode_server.upstreams.principal_connections import PrincipalConnections, has_own_connections
+from codemode_server.upstreams.own_connections import ConnectionKey, OwnConnections, key_of
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.results import raw_reply, resource_reply, to_reply
 
@@ -129,15 +129,19 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         timings: Timings | None = None,
         invalid: Mapping[str, str] | None = None,
         sign_ins: SignIns | None = None,
+        start_folder: Callable[[str], str] = lambda folder: folder,
     ) -> None:
+        """`start_folder`: where servers start that depend on the folder of a host, for this folder of a host."""
         config, timings = config or LiveConfig(), timings or Timings()
         RoutedCalls.__init__(self, config, self._shared)
         self._on_change = on_change
         self._reaper = Reaper()
         self._deps = ConnectionDeps(cache, self._reaper, self._changed, config, timings, sign_ins=sign_ins)
         self._sign_ins = sign_ins
-        self._others = None if sign_ins is None else PrincipalConnections(self._deps, sign_ins.of)
-        self._connections = {name: Connection(name, settings, self._deps) for name, settings in servers.items()}
+        self._own_connections = OwnConnections(self._deps, None if sign_ins is None else sign_ins.of)
+        self._start_folder = start_folder
+        self._folder = start_folder("")
+        self._connections = {name: self._made(name, settings) for name, settings in servers.items()}
         self._invalid = dict(invalid or {})
         self._owners: dict[str, _Owner] = {}
         self._is_connecting = False
@@ -153,8 +157,13 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         for name in self._connections:
             self._start(name)
 
-    def declare(self, features: frozenset[Feature]) -> None:
-        """A host with these features has connected: servers are told that they can use them."""
+    def declare(self, features: frozenset[Feature], folder: str = "") -> None:
+        """A host with these features has connected: servers are told that they can use them. Servers that depend on
+        the host's folder start in that of the first host."""
+        if not self._is_connecting:
+            self._folder = self._start_folder(folder)
+            for connection in self._connections.values():
+                connection.folder = self._folder
         if not features <= self._deps.host_features:
             self._deps.host_features |= features
             for connection in self._connections.values():
@@ -167,20 +176,33 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
             *(UpstreamListing(name, UpstreamState.INVALID, error=why) for name, why in self._invalid.items()),
         )
 
-    def for_principal(self, principal: Principal) -> RoutedCalls:
-        """The upstreams as this principal uses them: with its own connections, where others must not share them."""
-        is_own = self._sign_ins is None or principal.principal_id == self._sign_ins.principal
-        return self if is_own else RoutedCalls(self._config, partial(self._using_own, principal))
+    def for_caller(self, caller: Caller, features: frozenset[Feature]) -> RoutedCalls:
+        """The upstreams as this caller uses them, whose host has these features: with connections of its own, where
+        others must not share them."""
+        return RoutedCalls(self._config, partial(self._chosen, caller, features))
 
     @contextmanager
-    def _using_own(self, principal: Principal, server: str) -> Iterator[Connection]:
-        """The connection of a principal that does not run the product."""
+    def _chosen(self, caller: Caller, features: frozenset[Feature], server: str) -> Iterator[Connection]:
         shared = self._connection(server)
-        if self._others is None or not has_own_connections(shared.settings):
+        is_own = self._sign_ins is None or caller.principal.principal_id == self._sign_ins.principal
+        folder = self._start_folder(caller.session.folder) if shared.settings.follows_folder else shared.folder
+        key = key_of(shared, caller, features, folder, is_own=is_own)
+        if key == ConnectionKey(server):
             yield shared
             return
-        with self._others.using(principal, server, shared.settings, self._tasks) as own:
+        with self._own_connections.using(key, shared, caller.session, self._tasks) as own:
             yield own
+
+    def leave(self, session: Session) -> None:
+        """As `OwnConnections.leave`."""
+        self._own_connections.leave(session)
+
+    def _made(self, name: str, settings: ServerSettings) -> Connection:
+        return Connection(name, settings, self._deps, folder=self._folder)
+
+    def connections(self) -> Mapping[str, int]:
+        """How many connections each server has beside its first one, by raw name."""
+        return self._own_connections.counts()
 
     def _shared(self, server: str) -> AbstractContextManager[Connection]:
         return nullcontext(self._connections.get(server) or self._connection(server))
@@ -210,14 +232,13 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
             stopped = [name for name in before if name not in kept]
             # Before anything is waited for: a call that comes meanwhile must not wait for a connection that ends.
             self._connections = {
-                name: kept.get(name) or Connection(name, settings, self._deps) for name, settings in servers.items()
+                name: kept.get(name) or self._made(name, settings) for name, settings in servers.items()
             }
             for name in before.keys() & self._connections.keys() - kept.keys():
                 self._connections[name].requests.last_session = before[name].requests.last_session
             self._invalid = dict(invalid or {})
             async with anyio.create_task_group() as stopping:
-                if self._others is not None:
-                    stopping.start_soon(self._others.reconfigure, servers)
+                stopping.start_soon(self._own_connections.reconfigure, servers)
                 for name in stopped:
                     stopping.start_soon(self._stop, name)
             if self._is_connecting:

@@ -4,8 +4,9 @@ The connection's owner task opens and closes sessions; requests run in the tasks
 
 Up to protocol 2025-11-25 a request of the upstream does not say which call it belongs to. It is taken to belong to the
 newest call in flight, if all calls in flight are of one session of a host; otherwise it is refused, since it could
-reach the user of another session. Outside of any call nothing is answered. In protocol 2026-07-28 requests are part of
-the answer to a call, so nothing has to be guessed.
+reach the user of another session. Outside of any call nothing is answered, except for the roots of the session that has
+the connection for itself. In protocol 2026-07-28 requests are part of the answer to a call, so nothing has to be
+guessed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -121,6 +123,11 @@ class CallInFlight:
         return True
 
 
+def configured_roots(paths: tuple[str, ...]) -> list[dict[str, str]]:
+    """The folders of `servers.<name>.roots` as the protocol has them."""
+    return [{"uri": Path(path).expanduser().absolute().as_uri(), "name": Path(path).name or path} for path in paths]
+
+
 def call_asking(in_flight: Sequence[CallInFlight]) -> CallInFlight:
     """The call that a request of the upstream belongs to, of those under way, the oldest first. Raises `InputRefused`:
     there is none, or it can't be known."""
@@ -138,6 +145,10 @@ class Requests:
         self._connection = connection
         self._name = connection.name
         self._in_flight: list[CallInFlight] = []
+        self._waiting: list[CallInFlight] = []
+        """Calls that wait for the session to open, on a connection that is one session's own."""
+        self._roots: dict[str, Any] | None = None
+        """The roots that the host of that session has told last."""
         self.last_session: Session | None = None
         """The session of the last request; over another one, the server has lost its state in memory."""
 
@@ -145,10 +156,27 @@ class Requests:
         """Answer a request of an upstream of protocol 2025-11-25 or older, which belongs to a call. Raises
         `InputRefused`: there is no answer."""
         try:
+            if request.feature is Feature.ROOTS:
+                return await self._answer_roots(request)
             return await call_asking(self._in_flight).answer(request)
         except InputRefused as refusal:
             logger.info("upstream %r: its %s was refused: %s", self._name, request.method, refusal)
             raise
+
+    async def _answer_roots(self, request: InputRequest) -> dict[str, Any]:
+        """Unlike other answers, a server goes on to use this one: so a session that it was told the roots of has the
+        connection for itself from then on."""
+        connection, calls = self._connection, self._in_flight or self._waiting
+        await connection.listed_by.offers.note_roots()
+        if not calls and not isinstance(connection.settings.roots, str):
+            return {"roots": configured_roots(connection.settings.roots)}
+        if not calls and self._roots is not None and connection.session_id:
+            return self._roots
+        call = call_asking(calls)
+        if call.provider is not None and Feature.ROOTS in call.provider.features:
+            connection.roots_session = call.provider.session_id
+        self._roots = await call.answer(request)
+        return self._roots
 
     async def send(
         self,
@@ -172,8 +200,9 @@ class Requests:
         """
         progress, why = progress or CallProgress(), SessionExpired()
         for _ in range(2):
-            session = await self._connection.ready_session(revision)
-            if definition and self._connection.offers.digests.get(params["name"], definition) != definition:
+            session = await self._ready_session(revision, progress)
+            listed = self._connection.listed_by.offers.digests
+            if definition and listed.get(params["name"], definition) != definition:
                 raise DecisionOutdated(f"server {self._name!r} has changed {what} meanwhile")
             if self.last_session not in (None, session):
                 progress.restart = "restarted" if self._connection.starts_process else "reconnected"
@@ -188,6 +217,17 @@ class Requests:
             else:
                 return await answer.read(read)
         raise UpstreamUnavailable(f"server {self._name!r} keeps forgetting its sessions ({why}); nothing was called")
+
+    async def _ready_session(self, revision: int | None, progress: CallProgress) -> Session:
+        if not self._connection.session_id:
+            return await self._connection.ready_session(revision)
+        # A server may ask for roots before it is ready, and nobody but this session's host can answer.
+        call = CallInFlight(progress.input_provider, anyio.CancelScope(), self._connection.settings.timeout)
+        self._waiting.append(call)
+        try:
+            return await self._connection.ready_session(revision)
+        finally:
+            self._waiting.remove(call)
 
     async def _answered(
         self, session: Session, method: str, params: dict[str, Any], what: str, reported: CallProgress

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import mcp_types as types
 from mcp_types import methods
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
@@ -15,8 +17,20 @@ from codemode_server.upstreams.answers import RequestFailed
 
 if TYPE_CHECKING:
     from codemode_server.upstreams.requests import Requests
+    from codemode_server.upstreams.session import Session
 
+_TAKING_S = 0.1
+"""A server takes an answer in the background: the official one for files resolves each root before it allows it."""
 _RESULT: TypeAdapter[types.InputResponse] = TypeAdapter(types.InputResponse)
+
+
+async def wait_answered(session: Session) -> None:
+    """Wait until what the server has asked since the handshake is answered. Raises as `Session.request`."""
+    with suppress(RequestFailed):  # whether it knows `ping` or not, what it asked before has come
+        await session.request("ping", {})
+    while session.replies and not session.lost.is_set():
+        await session.replied.wait()
+    await anyio.sleep(_TAKING_S)
 
 
 async def result_for(request: types.JSONRPCRequest, version: str | None, requests: Requests) -> dict[str, Any]:

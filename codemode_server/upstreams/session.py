@@ -38,6 +38,7 @@ from codemode_server import __version__
 from codemode_server.domain.ids import JsonSchema
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import ToolDefinition
+from codemode_server.support.change_signal import ChangeSignal
 from codemode_server.support.trace_provider import has_trace_provider
 from codemode_server.upstreams.answers import Answer, ConnectionEnded, RequestFailed
 from codemode_server.upstreams.repairs import Handshake, as_object, read_handshake
@@ -118,7 +119,7 @@ class Session:
         self._ids = itertools.count(1)
         self._pending: dict[Any, _Pending] = {}
         self._answering: dict[Any, anyio.CancelScope] = {}
-        self._replies = 0
+        self.replies, self.replied = 0, ChangeSignal()
         self._header_maps: dict[str, dict[tuple[str, ...], str]] = {}
 
     @asynccontextmanager
@@ -265,9 +266,9 @@ class Session:
             self._take_notification(message.method, message.params or {})
             return False
         if isinstance(message, types.JSONRPCRequest):
-            if self._replies < _MAX_REPLIES:
-                self._replies += 1
-                self._tasks.start_soon(self._reply, message, self._replies > _MAX_ANSWERS)
+            if self.replies < _MAX_REPLIES:
+                self.replies += 1
+                self._tasks.start_soon(self._reply, message, self.replies > _MAX_ANSWERS)
             return False
         if (pending := self._waiting_for(message.id)) is None or pending.outcome.done():
             return False
@@ -320,7 +321,8 @@ class Session:
         try:
             await self._answer(request, is_refused)
         finally:
-            self._replies -= 1
+            self.replies -= 1
+            self.replied.notify()
 
     async def _answer(self, request: types.JSONRPCRequest, is_refused: bool) -> None:
         reply: dict[str, Any] = {}

@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 
 from codemode_server import cli
 from codemode_server.config import load
+from codemode_server.config.places import host_folder
 from codemode_server.support.network_variables import NETWORK_VARIABLES
 from tests.behaviour.product import PLAIN
 
@@ -245,10 +246,13 @@ class TestImport:
         folder = machine.write(".config/codemode-server/mine.py", "").parent
         servers = {"a": {"command": "x"}, "b": {"command": "x", "args": ["mine.py"]}, "c": {"command": "x", "cwd": "."}}
         shown = {"d": {"command": "x", "args": ["~"]}, "e": {"command": "x", "args": [str(machine.home / "docs")]}}
+        shown["f"] = {"command": "x", "args": ["."]}
         machine.file.write_text(json.dumps({"servers": {**servers, **shown}}))
 
         found = machine.servers()
-        assert [found[name].cwd for name in "abc"] == [str(machine.home), str(folder), str(folder)]
+        assert [found[name].cwd for name in "abcf"] == [str(machine.home), str(folder), str(folder), None]
+        started = {host: host_folder(folder, host) for host in ("", "/", str(folder), "/project")}
+        assert started == dict.fromkeys(started, str(machine.home)) | {"/project": "/project"}
         machine.run("config", "check")
         assert f"servers.c: it gets {folder}, and so {folder} with your secrets" in machine.output
         assert f"servers.d: it gets {machine.home}, and so {folder} with your secrets" in machine.output

@@ -8,13 +8,14 @@ from __future__ import annotations
 import io
 import json
 import os
-from typing import Any
+from typing import Any, TextIO, cast
 
 import anyio
 import pytest
 
 from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import SettingsError
+from codemode_server.domain.principals import Session
 from codemode_server.mcp_server.opening import FirstLists, HostStreams, Opening
 from codemode_server.mcp_server.server import McpServer
 from codemode_server.mcp_server.tools.registry import definitions
@@ -210,7 +211,8 @@ async def answers(lines: list[Line], *, with_opening: bool) -> list[dict[str, An
             async def serve() -> None:
                 if with_opening:
                     await anyio.to_thread.run_sync(opening.run)
-                await server.run_streams(*opening.streams())
+                received, sent_by_server = (anyio.wrap_file(cast("TextIO", it)) for it in opening.streams())
+                await server.run_connection(Session("s"), received, sent_by_server)
                 sent.close()
 
             tasks.start_soon(serve)

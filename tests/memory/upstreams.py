@@ -8,7 +8,8 @@ from codemode_server.domain.tools import ANY_FORM, ResultForm
 from codemode_server.sandbox.contract import Reply
 
 if TYPE_CHECKING:
-    from codemode_server.domain.principals import Principal
+    from codemode_server.config.live import Caller
+    from codemode_server.domain.input_requests import Feature
     from codemode_server.upstreams.progress import CallProgress
 
 READ_RESOURCE, GET_PROMPT = "resources/read", "prompts/get"
@@ -24,7 +25,7 @@ class MemoryUpstreams:
         self.reached: list[tuple[str, str, dict[str, Any]]] = []
         """Server, tool and arguments of each request, in order."""
 
-    def for_principal(self, principal: Principal) -> Self:
+    def for_caller(self, caller: Caller, features: frozenset[Feature]) -> Self:
         """The same for everybody."""
         return self
 

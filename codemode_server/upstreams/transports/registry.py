@@ -65,6 +65,11 @@ class ServerCommon(Section):
     """Gives each principal that is served over HTTP a connection (or process) of its own to this server. Default: where
     people sign in to the server (`codemode-server login`); the others are shared, with the credentials that are
     configured here."""
+    share: Literal["person", "folder", "session"] | None = None
+    """Who shares a connection: all hosts of a `person`, those of one `folder`, or one `session`. Without `cwd`, a
+    process is started in the host's folder, unless it is the `person`'s. Default: `folder` for a process without `cwd`
+    that gets a relative path (`.`, `data/x.sqlite`) which does not exist beside the configuration file; `session` for a
+    server that asks for the host's roots, where the host has some; else `person`."""
     timeout: Seconds = 60.0
     """Seconds that one call may go without an answer or a progress report; each report starts them anew.
     `limits.upstream_seconds` bounds how long a call may take altogether."""
@@ -132,6 +137,9 @@ class ServerCommon(Section):
             for name in spec.settings_model.model_fields:
                 if name in self.model_fields_set and getattr(self, name):
                     raise ProblemWithin(f"has no meaning beside `{chosen[0].selector}`", name)
+        beside = next((name for name in ("cwd", "url") if getattr(self, name, None) is not None), None)
+        if self.share == "folder" and beside is not None:
+            raise ProblemWithin(f"`folder` has no meaning beside `{beside}`", "share")
         return self
 
 

@@ -85,8 +85,14 @@ class StdioSettings(Section):
     """Environment of `command`, beside the few variables that are always passed (PATH, HOME, USER …) and those of all
     servers (`env` at the top of the file)."""
     cwd: str | None = None
-    """Working directory of `command`; relative to the configuration file. Default: the folder of that file, or for the
-    file in your configuration folder your home folder, unless an argument names something beside the file."""
+    """Working directory of `command`; relative to the configuration file. Default: the folder of the host for a server
+    that depends on it (`share`); else the folder of the file, or for the file in your configuration folder your home
+    folder, unless an argument names something beside the file."""
+
+    @property
+    def follows_folder(self) -> bool:
+        """True if the process works in the host's folder: `share` says so, or is found to."""
+        return self.command is not None and self.cwd is None
 
     @field_validator("command", "cwd")
     @classmethod

@@ -1,0 +1,152 @@
+"""Runs what has no record yet, one run after the other, within a budget in money."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from anyio import to_thread
+
+from benchmarks.trial.arms import HostTools, connected
+from benchmarks.trial.plan import MAX_TURNS, Cell
+from benchmarks.trial.records import Records
+from benchmarks.trial.task import Opened, Task, placed
+from benchmarks.trial.wire import Conversation, Endpoint, EndpointError, Prices, Refused, Reply, Usage
+
+SYSTEM = """\
+You work for a user with the tools that you are given. Do all that the user asks; nobody answers questions meanwhile.
+When it is done, say the result in plain text, without calling a tool.
+"""
+
+
+class BudgetSpent(Exception):
+    """Raised before a request that might cost more than what is left."""
+
+
+@dataclass
+class Trial:
+    tasks: Sequence[Task]
+    endpoint: Endpoint
+    prices: Prices
+    budget: float
+    records: Records
+    say: Callable[[str], None] = print
+
+    async def run(self, cells: Sequence[Cell]) -> None:
+        """
+        Raises:
+            BudgetSpent: what is left may not suffice for the next request.
+            EndpointError: the endpoint can't be used. Both leave records that a later run goes on with.
+        """
+        tasks = {task.name: task for task in self.tasks}
+        left = [cell for cell in cells if cell.key not in self.records.done]
+        self.say(f"{len(left)} of {len(cells)} runs; spent {self.records.spent:.4f} of {self.budget:g}")
+        for cell in left:
+            with tempfile.TemporaryDirectory(prefix="trial-", ignore_cleanup_errors=True) as name:
+                run = _Run(self, cell, tasks[cell.task], Path(name))
+                await run.run()
+            self.say(f"{cell.key}: {run.reason or 'solved'}; spent {self.records.spent:.4f}")
+
+
+class _Run:
+    """One run: a fresh state, fresh processes, the conversation, the check."""
+
+    def __init__(self, trial: Trial, cell: Cell, task: Task, folder: Path) -> None:
+        self._trial, self._cell, self._task, self._folder = trial, cell, task, folder
+        self._began, self._usage, self._tool_s = datetime.now(UTC).isoformat(), Usage(), 0.0
+        self._turns = self._calls = self._failed_calls = self._recorded = 0
+        self.reason: str | None = None
+
+    async def run(self) -> None:
+        problem: Exception | None = None
+        answers: list[str] = []
+        started = time.monotonic()
+        with self._task.open(self._folder) as state:
+            async with connected(self._cell.arm, state.servers, self._task.sections, self._folder) as tools:
+                try:
+                    await self._converse(state, tools, answers)
+                except Refused as error:
+                    self.reason = f"the endpoint refused the conversation: {error}"
+                except (BudgetSpent, EndpointError) as error:  # the connections are closed first
+                    problem = error
+            if problem is not None:
+                raise problem
+            self.reason = self.reason or await to_thread.run_sync(state.check, answers)
+        self._trial.records.add(
+            "run",
+            **self._common(),
+            passed=self.reason is None,
+            reason=self.reason,
+            answers=answers,
+            turns=self._turns,
+            calls=self._calls,
+            failed_calls=self._failed_calls,
+            usage=asdict(self._usage),
+            cost=self._usage.cost(self._trial.prices),
+            seconds=round(time.monotonic() - started, 3),
+            tool_seconds=round(self._tool_s, 3),
+        )
+
+    async def _converse(self, state: Opened, tools: HostTools, answers: list[str]) -> None:
+        system = "\n".join(filter(None, (SYSTEM, self._task.system, *tools.instructions)))
+        conversation = Conversation(system, tools.definitions)
+        for number, text in enumerate(self._task.messages):
+            state.before_message(number)
+            conversation.messages.append({"role": "user", "content": placed(text, state.places)})
+            for _ in range(MAX_TURNS):
+                reply = await self._ask(conversation)
+                if not reply.requests:
+                    break
+                await self._call(tools, conversation, reply)
+            else:
+                self.reason = f"no answer after {MAX_TURNS} requests"
+                return
+            answers.append(reply.text)
+
+    async def _ask(self, conversation: Conversation) -> Reply:
+        """The reply, which is added to the conversation."""
+        trial = self._trial
+        most = trial.endpoint.most(conversation).cost(trial.prices)
+        if trial.records.spent + most > trial.budget:
+            raise BudgetSpent(
+                f"spent {trial.records.spent:.4f} of {trial.budget:g}; the next request may cost {most:.4f}. "
+                "Start again with a larger --budget to go on"
+            )
+        started = time.monotonic()
+        reply = await trial.endpoint.ask(conversation)
+        first = {"system": conversation.system, "tools": [asdict(it) for it in conversation.tools]}
+        trial.records.add(
+            "request",
+            **self._common(),
+            **({} if self._recorded else first),
+            said=conversation.messages[self._recorded :],
+            reply=reply.message,
+            usage=asdict(reply.usage),
+            cost=reply.usage.cost(trial.prices),
+            seconds=round(time.monotonic() - started, 3),
+        )
+        conversation.messages.append(reply.message)
+        self._recorded = len(conversation.messages)
+        self._turns += 1
+        self._usage += reply.usage
+        return reply
+
+    async def _call(self, tools: HostTools, conversation: Conversation, reply: Reply) -> None:
+        results = []
+        for request in reply.requests:
+            started = time.monotonic()
+            text, failed = await tools.call(request.name, request.arguments)
+            self._tool_s += time.monotonic() - started
+            self._calls += 1
+            self._failed_calls += failed
+            results.append((request, text, failed))
+        conversation.messages += self._trial.endpoint.wire.results(results)
+
+    def _common(self) -> dict[str, Any]:
+        cell = self._cell
+        return {"cell": cell.key, "task": cell.task, "arm": cell.arm, "run": cell.number, "began": self._began}

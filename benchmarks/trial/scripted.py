@@ -1,0 +1,143 @@
+"""A fake model on loopback, for tests and dry runs: it says what the reference solutions say, in both wire formats.
+
+It knows nothing but the conversation: the first message of the user names the task, the tools name the arm, and the
+number of its own replies so far names the step. Its usage counts tokens of o200k; what a real endpoint would read from
+its cache is the conversation up to the last reply.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.trial.arms import direct_name
+from benchmarks.trial.task import Solution, Task, placed
+from tests.answering import Asked, answering
+from tests.vocabulary import tokens_of as tokens
+
+MODEL = "scripted (no model: the reference solutions)"
+Answer = tuple[int, dict[str, str], bytes]
+
+
+@dataclass
+class Scripted:
+    tasks: Sequence[Task]
+    fault: Callable[[], Answer | None] = lambda: None
+    """Asked before each answer; what it gives is answered instead."""
+
+    def serve(self) -> AbstractContextManager[str]:
+        """Its address, without a path, until the block is left."""
+        return answering(self._answer)
+
+    def _answer(self, asked: Asked) -> Answer:
+        fault = self.fault()
+        if fault is not None:
+            return fault
+        body = json.loads(asked.body)
+        is_openai = asked.path.endswith("/chat/completions")
+        names = [it["function"]["name"] if is_openai else it["name"] for it in body.get("tools", [])]
+        said = [it for it in body["messages"] if it["role"] != "system"]
+        step = next_step(self.tasks, "execute_code" in names, said)
+        before = 1 + max((number for number, it in enumerate(said) if it["role"] == "assistant"), default=-1)
+        head = json.dumps([body.get("tools"), body.get("system"), said[:before]]) if before else ""
+        text = json.dumps([body.get("tools"), body.get("system"), said])
+        read = tokens(head)
+        count = (max(0, tokens(text) - read), read, tokens(json.dumps(step)))
+        answer = (_openai if is_openai else _anthropic)(step, f"call_{len(said)}", *count)
+        return 200, {"content-type": "application/json"}, json.dumps(answer).encode()
+
+
+Step = str | list[tuple[str, dict[str, Any]]]
+"""An answer, or calls of tools."""
+
+
+def next_step(tasks: Sequence[Task], is_code: bool, said: Sequence[dict[str, Any]]) -> Step:
+    """What comes next in a conversation without its system prompt."""
+    task, places = _named(tasks, _text(said[0]))
+    steps = [step for solution in task.solution for step in steps_of(solution, places, is_code=is_code)]
+    step = steps[sum(it["role"] == "assistant" for it in said)]
+    return step or _text(said[-1])
+
+
+def steps_of(solution: Solution, places: Mapping[str, str], *, is_code: bool) -> list[Step]:
+    turns: list[Step]
+    answer = solution.answer
+    if is_code:
+        turns = [[("execute_code", {"code": placed(program, places)})] for program in solution.programs]
+        answer = answer if solution.program_answer is None else solution.program_answer
+    else:
+        turns = [
+            [(direct_name(it.server, it.tool), _placed(dict(it.arguments), places)) for it in turn]
+            for turn in solution.calls
+        ]
+    return [*turns, answer]
+
+
+def _named(tasks: Sequence[Task], text: str) -> tuple[Task, dict[str, str]]:
+    """The task that begins with this text, and where the run has its places."""
+    for task in tasks:
+        pattern = re.escape(task.messages[0])
+        for number, name in enumerate(task.places):
+            pattern = pattern.replace(re.escape(name), f"(?P<p{number}>\\S+?)", 1)
+            pattern = pattern.replace(re.escape(name), f"(?P=p{number})")
+        if found := re.fullmatch(pattern, text):
+            groups = found.groupdict()
+            return task, {it: groups[f"p{n}"] for n, it in enumerate(task.places) if f"p{n}" in groups}
+    raise LookupError(f"no task begins with {text!r}")
+
+
+def _placed(value: Any, places: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return placed(value, places)
+    if isinstance(value, dict):
+        return {name: _placed(it, places) for name, it in value.items()}
+    return [_placed(it, places) for it in value] if isinstance(value, list) else value
+
+
+def _text(message: dict[str, Any]) -> str:
+    """Of a message of the user or of results, in either format."""
+    content = message["content"]
+    if isinstance(content, str):
+        return content
+    return "\n".join(it.get("text") or it.get("content") or "" for it in content)
+
+
+def _openai(step: Step, name: str, uncached: int, read: int, output: int) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": step if isinstance(step, str) else None}
+    if not isinstance(step, str):
+        message["tool_calls"] = [
+            {
+                "id": f"{name}_{number}",
+                "type": "function",
+                "function": {"name": tool, "arguments": json.dumps(arguments)},
+            }
+            for number, (tool, arguments) in enumerate(step)
+        ]
+    usage = {
+        "prompt_tokens": uncached + read,
+        "completion_tokens": output,
+        "prompt_tokens_details": {"cached_tokens": read},
+    }
+    return {"choices": [{"index": 0, "message": message}], "usage": usage}
+
+
+def _anthropic(step: Step, name: str, uncached: int, read: int, output: int) -> dict[str, Any]:
+    content: list[dict[str, Any]]
+    if isinstance(step, str):
+        content = [{"type": "text", "text": step}]
+    else:
+        content = [
+            {"type": "tool_use", "id": f"{name}_{number}", "name": tool, "input": arguments}
+            for number, (tool, arguments) in enumerate(step)
+        ]
+    usage = {
+        "input_tokens": 0,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": uncached,
+        "output_tokens": output,
+    }
+    return {"role": "assistant", "content": content, "usage": usage}

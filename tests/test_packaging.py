@@ -24,6 +24,7 @@ from tests.behaviour.product import configuration, office
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
+MAX_WHEEL_BYTES = 16_000_000
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
@@ -37,6 +38,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (wheel,) = wheels.glob("*.whl")
+    assert wheel.stat().st_size <= MAX_WHEEL_BYTES
     venv.create(folder / "venv", with_pip=False)
     python = folder / "venv" / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", str(wheel)]

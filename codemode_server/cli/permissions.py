@@ -77,7 +77,7 @@ def _allow(known: KnownTools, parsed: argparse.Namespace) -> int:
         return 1
     with edited_config.locked(place) as file:
         permissions = load_place(place, require_trust=False, resolve=False).settings.permissions
-        index = PermissionRules(permissions).place_to_allow(rule.pattern)
+        index = PermissionRules(permissions).place_for("allow", rule.pattern)
         file.text.insert_rule(index, {"allow": rule.pattern})
         file.save()
     rules = PermissionRules(load_place(place, require_trust=False, resolve=False).settings.permissions)

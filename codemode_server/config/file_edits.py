@@ -88,6 +88,20 @@ def with_item(text: str, syntax: Syntax, path: KeyPath, item: Any, index: int | 
     return _checked(text, syntax, edit, expected)
 
 
+def without_item(text: str, syntax: Syntax, path: KeyPath, index: int) -> str:
+    """The text without the item at `index` of the list at `path`. Raises `NotEditable`."""
+    expected = copy.deepcopy(read(text, syntax))
+    items = find(expected, path)
+    del items[index]
+
+    def edit(plain: str) -> str:
+        if syntax == "yaml":
+            return yaml_edits.without_item(plain, path, index)
+        return json_edits.with_members(plain, path[:-1], {path[-1]: items})
+
+    return _checked(text, syntax, edit, expected)
+
+
 def without_member(text: str, syntax: Syntax, path: KeyPath) -> str:
     """The text without the member at `path`, which must be there. Raises `NotEditable`."""
     module: Any = {"json": json_edits, "toml": _Toml, "yaml": yaml_edits}[syntax]

@@ -245,6 +245,9 @@ class ConfigText:
         """Put a permission rule before the one at `index`, or behind all of them if there are not more."""
         self.text = file_edits.with_item(self.text, self._syntax, _RULES, dict(rule), index)
 
+    def remove_rule(self, index: int) -> None:
+        self.text = file_edits.without_item(self.text, self._syntax, _RULES, index)
+
     def remove_server(self, name: str) -> list[str]:
         """Remove a server, and the names from `privacy.servers` that no server has then, since none may be. Returns
         these names."""
@@ -264,6 +267,21 @@ class ConfigText:
             self.text = file_edits.with_members(self.text, self._syntax, path, members)
         except NotEditable as error:
             raise NotEditable(f"can't {'enable' if is_enabled else 'disable'} {printable(name)}: {error}") from None
+
+    def set_member(self, name: str, key: str, value: Plain) -> None:
+        """Write one member of a server's entry; None removes it. Of a mapping, only what differs is written."""
+        path = (*self._path(name), key)
+        before = file_edits.find(self._data(), path)
+        if value is None:
+            self.text = file_edits.without_member(self.text, self._syntax, path)
+        elif not isinstance(value, Mapping) or not isinstance(before, dict):
+            self.text = file_edits.with_members(self.text, self._syntax, path[:-1], {key: value})
+        else:
+            for gone in before.keys() - value.keys():
+                self.text = file_edits.without_member(self.text, self._syntax, (*path, gone))
+            changed = {it: value[it] for it in value if it not in before or str(before[it]) != value[it]}
+            if changed:
+                self.text = file_edits.with_members(self.text, self._syntax, path, changed)
 
     def set_effects(self, name: str, effects: Mapping[str, Plain]) -> None:
         """Write effects of the tools of a server by glob. Raises `CodemodeError` if an earlier glob decides."""

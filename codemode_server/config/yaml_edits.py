@@ -26,11 +26,15 @@ def with_members(text: str, path: Sequence[str], members: Mapping[str, Plain]) -
     """The text with these members in the mapping at `path`, which is made if it is not there."""
     for key, value in members.items():
         found = _find(text, (*path, key))
-        if isinstance(found, ScalarNode) and not isinstance(value, list | tuple | Mapping):
+        is_list = isinstance(found, SequenceNode) and found.flow_style and isinstance(value, list | tuple)
+        is_scalar = isinstance(found, ScalarNode) and not isinstance(value, list | tuple | Mapping)
+        if found is not None and (is_list or is_scalar):
             written = text[found.start_mark.index : found.end_mark.index].rstrip()
             end = found.start_mark.index + len(written)
             gap = "" if text[found.start_mark.index - 1].isspace() else " "
-            text = text[: found.start_mark.index] + gap + _inline(value) + text[end:]
+            there = _find(text, path)
+            is_in_flow = isinstance(there, MappingNode) and bool(there.flow_style)
+            text = text[: found.start_mark.index] + gap + _inline(value, in_flow=is_in_flow) + text[end:]
             members = {name: it for name, it in members.items() if name != key}
         elif found is not None:
             text = without_member(text, (*path, key))
@@ -71,6 +75,21 @@ def without_member(text: str, path: Sequence[str]) -> str:
     child = None if container is None else _child(container, path[-1])
     if container is None or child is None:
         raise ValueError(f"there is no {'.'.join(path)}")
+    return _without(text, container, child, is_root=len(path) == 1)
+
+
+def without_item(text: str, path: Sequence[str], index: int) -> str:
+    """The text without the item at `index` of the list at `path`. Raises `ValueError` if it shares its line, and
+    `KeyError` if there is no list."""
+    container = _find(text, path)
+    if not isinstance(container, SequenceNode):
+        raise KeyError(".".join(path))
+    item = container.value[index]
+    return _without(text, container, (item, item), is_root=False)
+
+
+def _without(text: str, container: YAMLNode, child: tuple[YAMLNode, YAMLNode], *, is_root: bool) -> str:
+    """The text without a child of the container: the node where it begins, and its value."""
     assert isinstance(container, MappingNode | SequenceNode)  # noqa: S101 - nothing else has children
     is_only = len(container.value) == 1
     empty = "{}" if isinstance(container, MappingNode) else "[]"
@@ -87,7 +106,7 @@ def without_member(text: str, path: Sequence[str]) -> str:
         raise ValueError("it shares its line with others")
     before = len(text[:start].rstrip())
     is_key_above = is_only and text[before - 1 : before] == ":"
-    filled = f" {empty}" if is_key_above and len(path) > 1 else ""
+    filled = f" {empty}" if is_key_above and not is_root else ""
     return text[:before] + filled + text[before:start] + text[_content_end(text, child[1]) :]
 
 

@@ -5,6 +5,7 @@ Each attack has its control: the same request as the person's own browser makes 
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import sqlite3
@@ -15,6 +16,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import anyio
 import httpx2
 import pytest
 
@@ -28,7 +30,7 @@ from codemode_server.storage.sqlite import FILE_NAME
 from tests.behaviour.product import configuration
 from tests.cli.pseudo_terminal import without_terminal
 from tests.files import contents
-from tests.web.pages import OTHER, OWN, PROGRAM, TRIAGE, Call, Pages, State, pages, question
+from tests.web.pages import OTHER, OWN, PROGRAM, RULES, TRIAGE, Call, Pages, State, pages, question
 
 pytestmark = pytest.mark.page_attack
 HOSTILE = "</code></li><script>fetch('//evil.example')</script><img src=x onerror=alert(1)>{{ 7*7 }}\u202e\u200b"
@@ -42,6 +44,7 @@ FORMS = (
     *("approvals/a1", "executions/x1/cancel"),
     *(f"{GITHUB}/disable", f"{REVIEW}/accept", REVEAL),
     *(f"{GITHUB}/test", "servers/add"),
+    *(f"{GITHUB}/edit", f"{GITHUB}/rule", f"{GITHUB}/remove"),
 )
 VALUE = "ann.secret@example.org"
 
@@ -130,7 +133,15 @@ async def unchanged(site: Pages, state: State) -> list[bool]:
         not await times_shown(state),
         "Test at" not in await site.text(GITHUB),
         "planted" not in shown,
+        "deny" not in await anyio.Path(state.folder.parent / "upstream.yaml").read_text(),
     ]
+
+
+async def proposed(site: Pages, path: str, **form: str) -> str:
+    """The path of a change that a person has asked for, and that waits to be saved."""
+    answer = await site.post(path, **form)
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"].removeprefix(site.base.removeprefix(site.origin) + "/")
 
 
 async def test_no_form_of_anybody_else_does_anything(tmp_path: Path) -> None:
@@ -139,15 +150,16 @@ async def test_no_form_of_anybody_else_does_anything(tmp_path: Path) -> None:
         (digest,) = re.findall(r'name="digest" value="(\w+)"', await site.text(REVIEW))
         form = {**FORM, "digest": digest, "name": "planted", "line": "/nonexistent/planted"}
         data = {"token": await site.token(), **form}
+        forms = (await proposed(site, f"{GITHUB}/rule", answer="deny"), *FORMS)
         for name, attack in ATTACKS.items():
-            for path in FORMS:
+            for path in forms:
                 refused = await attack(site, path, data)
                 assert refused.status_code in (400, 403, 404, 405, 421), (name, path)
                 assert VALUE not in refused.text
-            assert await unchanged(site, state) == [True] * 6, name
-        answers = [(await site.post(path, **form)).status_code for path in FORMS]
-        assert answers == [303, 409, 303, 303, 200, 303, 303], "control; the program has ended"
-        assert await unchanged(site, state) == [False] * 6, "control"
+            assert await unchanged(site, state) == [True] * 7, name
+        answers = [(await site.post(path, **form)).status_code for path in forms]
+        assert answers == [303, 303, 409, 303, 303, 200, *[303] * 5], "control; the program has ended"
+        assert await unchanged(site, state) == [False] * 7, "control"
 
 
 async def test_another_host_is_refused(tmp_path: Path) -> None:
@@ -200,11 +212,12 @@ async def test_what_others_wrote_is_text_wherever_it_stands(tmp_path: Path) -> N
         assert hostile not in shown + searched
 
 
-async def test_no_address_fills_the_form_that_adds_a_server(tmp_path: Path) -> None:
+async def test_no_address_fills_the_forms_of_servers(tmp_path: Path) -> None:
     """A model can talk a person into opening a link, and a filled form is soon sent."""
     async with pages(tmp_path, servers=SERVERS) as (site, _):
         query = "name=planted&line=curl+evil.example&env=A%3Dplanted&headers=B%3Aplanted&cwd=planted&problem=planted"
-        assert await site.text(f"servers/add?{query}") == await site.text("servers/add")
+        for path in ("servers/add", f"{GITHUB}/edit", GITHUB):
+            assert await site.text(f"{path}?{query}&answer=allow&host=planted&given=planted") == await site.text(path)
         wrong = await site.post("servers/add", name="planted")
     assert wrong.status_code == 400
     assert 'value="planted"' in wrong.text, "control: what the person wrote stays"
@@ -216,6 +229,36 @@ async def test_a_form_that_names_no_definition_that_was_shown_accepts_nothing(tm
         for digest in ("", "0" * 64, "é", "guess"):
             assert (await site.post(f"{REVIEW}/accept", digest=digest)).status_code == 409
         assert "Review" in await site.text("servers")
+
+
+async def test_a_change_is_saved_as_it_was_shown_whatever_its_form_says(tmp_path: Path) -> None:
+    async with pages(tmp_path, servers=SERVERS) as (site, _):
+        change = await proposed(site, f"{GITHUB}/rule", answer="ask")
+        assert (await site.post("changes/guess")).status_code == 409
+        more = {"answer": "allow", "line": "/nonexistent/planted", "after": "planted", "back": "//evil.example"}
+        saved = await site.post(change, **more)
+        assert saved.headers["location"].startswith(f"{site.base.removeprefix(site.origin)}/{GITHUB}?")
+        assert (await site.post(change)).status_code == 409, "once"
+    written = json.loads((tmp_path / "upstream.yaml").read_text())
+    rules = written["permissions"]["rules"]
+    assert [it for it in rules if it not in RULES["rules"]] == [{"ask": "github", "effect": "read"}]
+    assert written["servers"] == SERVERS
+
+
+async def test_what_somebody_else_wrote_meanwhile_stays(tmp_path: Path) -> None:
+    """A person saves what a page showed; the file may be another one by then."""
+    file = tmp_path / "upstream.yaml"
+    async with pages(tmp_path, servers=SERVERS) as (site, _):
+        form = {"line": "/nonexistent/other"}
+        paths = (f"{GITHUB}/edit", f"{GITHUB}/remove", f"{GITHUB}/rule")
+        changes = [await proposed(site, path, answer="allow", **form) for path in paths]
+        content = file.read_bytes()
+        file.write_bytes(content + b"\n")
+        for change in changes:
+            assert "has changed since the page was shown" in (await site.post(change)).text
+        assert file.read_bytes() == content + b"\n"
+        assert (await site.post(await proposed(site, f"{GITHUB}/edit", **form))).status_code == 303, "control"
+    assert "/nonexistent/other" in file.read_text()
 
 
 async def times_shown(state: State) -> int:

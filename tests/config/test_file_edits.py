@@ -132,6 +132,38 @@ def test_an_item_is_added_to_a_list_of_yaml_and_removed_with_every_byte_as_befor
     assert file_edits.without_member(changed, "yaml", path) == text
 
 
+RULES = [
+    "rules:\n  - allow: a  # mine\n  # about b\n  - ask: b\n    effect: read\n\n  - deny: c\n# end\n",
+    "rules: [{allow: a}, {ask: b, effect: read}, {deny: c}]\n",
+    '{"rules": [{"allow": "a"}, {"ask": "b", "effect": "read"}, {"deny": "c"}]}',
+]
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+@pytest.mark.parametrize("text", RULES)
+def test_an_item_is_removed_from_a_list_by_its_place_and_the_others_stay(text: str, index: int) -> None:
+    syntax: Syntax = "json" if text.startswith("{") else "yaml"
+    rules = list(file_edits.find(file_edits.read(text, syntax), ("rules",)))
+    less = file_edits.without_item(text, syntax, ("rules",), index)
+    del rules[index]
+    assert file_edits.find(file_edits.read(less, syntax), ("rules",)) == rules
+    if syntax == "yaml":
+        assert _is_subsequence(less, text)
+        assert less.count("#") == text.count("#") - ("# mine" in text and index == 0)
+
+
+def test_a_list_on_one_line_is_replaced_where_it_stands() -> None:
+    text = "servers:\n  a:\n    args: [x, y]  # of a\n    cwd: /z\n"
+    changed = file_edits.with_members(text, "yaml", ("servers", "a"), {"args": ["x", "a b", "--flag"]})
+    assert changed == text.replace("[x, y]", '[x, "a b", "--flag"]')
+
+
+def test_a_text_within_braces_is_quoted_as_they_need_it() -> None:
+    text = "servers: {a: {env: {TOKEN: x, REGION: eu}}}\n"
+    changed = file_edits.with_members(text, "yaml", ("servers", "a", "env"), {"TOKEN": "${TOKEN}", "REGION": "a, b"})
+    assert changed == text.replace("x", '"${TOKEN}"').replace("eu", '"a, b"')
+
+
 @pytest.mark.parametrize(("syntax", "text"), rows(TABLES["made"]))
 def test_what_is_not_there_is_made(syntax: Syntax, text: str) -> None:
     changed = added(text, syntax)

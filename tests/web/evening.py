@@ -294,5 +294,6 @@ VIEWS = {
     "permissions": "permissions?call=github/delete_branch",
     "savings": "savings",
     "privacy-token": "privacy/EMAIL_1",
+    "edit": f"servers/{GITHUB}/edit",
 }
 """The path of each view that has a picture in the documentation, by the name of its file."""

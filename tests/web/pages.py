@@ -269,7 +269,7 @@ class Pages:
 
     async def token(self) -> str:
         """The token of the forms."""
-        found = re.search(r'name="token" value="([^"]+)"', await self.text("servers"))
+        found = re.search(r'name="token" value="([^"]+)"', await self.text("servers/add"))
         assert found is not None
         return found[1]
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from html import unescape
 from pathlib import Path
 
 import pytest
 
+from codemode_server.domain.tools import ToolDefinition
 from codemode_server.features.pages.site import key_of
 from tests.behaviour.product import in_memory, office
 from tests.behaviour.test_changed_tools import EVIL, settled
 from tests.behaviour.test_changes import found
 from tests.web.pages import Pages, pages, pages_of
+from tests.web.test_ui_tools import listed
 
 pytestmark = pytest.mark.slow
 
@@ -165,3 +170,185 @@ class TestReviewing:
             assert await it.tools_audited("tool_accepted") == []
             assert (await site.post(f"{SEND}/accept", digest=digest_in(answer.text))).status_code == 303
             assert not (await it.send()).result.is_error, "control"
+
+
+def change_in(answer: str) -> str:
+    (path,) = re.findall(r'action="/s/[^/]+/(changes/\w+)"', answer)
+    return str(path)
+
+
+def lines_of(page: str) -> list[str]:
+    """The lines of the difference that a page shows, with their signs."""
+    items = re.findall(r'<li class="(?:added|removed)">.*?>([-+])<.*?<(?:ins|del)>(.*?)</', page)
+    return [f"{sign}{unescape(line)}" for sign, line in items]
+
+
+YAML = f"""\
+# mine
+servers:
+  tracker:
+    command: /nonexistent/server   # of the team
+    args: [--region, eu]
+    env:
+      REGION: eu  # near
+      TRACKER_TOKEN: {SECRET}
+    effects: {{find_*: read}}
+permissions:
+  rules:
+    - deny: tracker/delete_*
+    - ask: tracker
+"""
+TRACKER = f"servers/{key_of('tracker')}"
+
+
+@asynccontextmanager
+async def tracker(folder: Path, yaml: str = YAML) -> AsyncIterator[Pages]:
+    """The pages of a configuration that a person has written."""
+    file = folder / "upstream.yaml"
+    file.write_text(f"state: {{dir: {folder / 'state'}}}\n{yaml}")
+    async with pages_of(file) as site:
+        yield site
+
+
+def written(folder: Path) -> str:
+    return (folder / "upstream.yaml").read_text().partition("\n")[2]
+
+
+class TestEditing:
+    async def test_shows_what_it_will_write_and_keeps_every_other_line(self, tmp_path: Path) -> None:
+        async with tracker(tmp_path) as site:
+            form = await site.text(f"{TRACKER}/edit")
+            assert "TRACKER_TOKEN=***" in form
+            fields = {
+                "line": "/nonexistent/server --region 'north america'",
+                "env": "REGION=eu\nTRACKER_TOKEN=***",
+                "headers": "",
+                "cwd": "",
+            }
+            shown = await done(site, f"{TRACKER}/edit", **fields)
+            assert lines_of(shown) == ["-    args: [--region, eu]", '+    args: ["--region", "north america"]']
+            assert written(tmp_path) == YAML, "nothing is saved yet"
+            saved = await done(site, change_in(shown))
+        assert "Saved in" in saved
+        assert written(tmp_path) == YAML.replace("[--region, eu]", '["--region", "north america"]')
+        assert SECRET not in form + shown + saved
+
+    async def test_puts_a_new_secret_into_the_file_of_secrets(self, tmp_path: Path) -> None:
+        new = SECRET.replace("q8W2", "x7Y3")
+        async with tracker(tmp_path) as site:
+            env = f"REGION=us\nTRACKER_TOKEN={new}"
+            shown = await done(site, f"{TRACKER}/edit", line="/nonexistent/server --region eu", env=env)
+            assert not (tmp_path / ".env").exists()
+            saved = await done(site, change_in(shown))
+        assert (tmp_path / ".env").read_text() == f"TRACKER_TOKEN='{new}'\n"
+        after = YAML.replace("REGION: eu", "REGION: us").replace(SECRET, "${TRACKER_TOKEN}")
+        assert written(tmp_path) == after
+        assert new not in shown + saved
+        assert SECRET not in shown
+
+    async def test_of_an_address_keeps_the_secrets_in_it_and_in_its_headers(self, tmp_path: Path) -> None:
+        headers = f"{{Authorization: Bearer {SECRET}, X-Pin: 4711, X-Team: blue}}"
+        yaml = f"servers:\n  tracker:\n    url: https://example.org/mcp?key=abc\n    headers: {headers}\n"
+        async with tracker(tmp_path, yaml) as site:
+            form = await site.text(f"{TRACKER}/edit")
+            assert "https://example.org/mcp?key=***" in form
+            assert "X-Pin: ***\nX-Team: blue" in form
+            refused = await site.post(f"{TRACKER}/edit", line="https://example.org/v2?key=***", headers="X-Team: blue")
+            assert refused.status_code == 400
+            fields = {"line": "https://example.org/mcp?key=***", "headers": "X-Pin: ***\nX-Team: red"}
+            shown = await done(site, f"{TRACKER}/edit", **fields)
+            await done(site, change_in(shown))
+        for secret in (SECRET, "4711", "key=abc"):
+            assert secret not in form + shown
+        after = written(tmp_path)
+        assert "url: https://example.org/mcp?key=abc" in after
+        assert "X-Team: red" in after
+        assert "Authorization" not in after
+
+    async def test_of_a_mask_that_stands_for_several_values_does_not_guess(self, tmp_path: Path) -> None:
+        yaml = f"servers:\n  tracker:\n    command: x\n    args: [--token, {SECRET}, --key, {SECRET[:-1]}A]\n"
+        async with tracker(tmp_path, yaml) as site:
+            less = await site.post(f"{TRACKER}/edit", line="x --key ***")
+            assert less.status_code == 400
+            assert "stands for several values" in less.text
+            shown = await done(site, f"{TRACKER}/edit", line="z --token *** --key ***")
+            await done(site, change_in(shown))
+        assert written(tmp_path) == yaml.replace("command: x", "command: z"), "control"
+
+    async def test_of_half_a_secret_changes_nothing(self, tmp_path: Path) -> None:
+        async with tracker(tmp_path) as site:
+            line, env = "/nonexistent/server --region eu", "REGION=eu\nTRACKER_TOKEN=***x"
+            refused = await site.post(f"{TRACKER}/edit", line=line, env=env)
+        assert refused.status_code == 400
+        assert "*** stands for a secret" in refused.text
+
+    async def test_of_a_file_that_changed_since_it_was_shown_saves_nothing(self, tmp_path: Path) -> None:
+        async with tracker(tmp_path) as site:
+            shown = await done(site, f"{TRACKER}/remove")
+            assert "-    command: /nonexistent/server   # of the team" in lines_of(shown)
+            (tmp_path / "upstream.yaml").write_text(f"# of an editor\n{YAML}")
+            refused = await site.post(change_in(shown))
+            assert "has changed since the page was shown" in refused.text
+            assert (tmp_path / "upstream.yaml").read_text() == f"# of an editor\n{YAML}"
+
+    async def test_of_a_server_that_is_removed_keeps_a_copy_and_saves_once(self, tmp_path: Path) -> None:
+        async with tracker(tmp_path) as site:
+            change = change_in(await done(site, f"{TRACKER}/remove"))
+            assert re.search(r"The file as it was: \S+\.bak\.", await done(site, change))
+            assert (await site.post(change)).status_code == 409
+            assert "No servers are configured" in await site.text("servers")
+
+
+class TestRules:
+    @pytest.mark.parametrize(
+        ("answer", "rules"),
+        [
+            ("allow", ["allow: tracker/find_it", "deny: tracker/delete_*", "ask: tracker"]),
+            ("ask", ["ask: tracker/find_it", "deny: tracker/delete_*", "ask: tracker"]),
+            ("deny", ["deny: tracker/find_it", "deny: tracker/delete_*", "ask: tracker"]),
+        ],
+    )
+    async def test_of_a_tool_is_shown_written_and_decides(self, tmp_path: Path, answer: str, rules: list[str]) -> None:
+        page = f"tools/{key_of('tracker')}/{key_of('find_it')}"
+        async with tracker(tmp_path) as site:
+            await listed(tmp_path, ToolDefinition("find_it"), server="tracker")
+            assert '"status ask">ask</span>' in await site.text(page)
+            shown = await done(site, f"{TRACKER}/rule/{key_of('find_it')}", answer=answer)
+            assert lines_of(shown) == [f"+    - {answer}: tracker/find_it"]
+            saved = await done(site, change_in(shown))
+        assert f'"status {answer}">{answer}</span>' in saved
+        assert re.findall(r"- (\w+: \S+)", written(tmp_path)) == rules
+
+    async def test_lets_nothing_through_that_another_rule_denies(self, tmp_path: Path) -> None:
+        async with tracker(tmp_path) as site:
+            await listed(tmp_path, ToolDefinition("delete_it"), server="tracker")
+            for answer in ("allow", "ask"):
+                shown = await done(site, f"{TRACKER}/rule/{key_of('delete_it')}", answer=answer)
+                assert '"status deny">deny</span>' in await done(site, change_in(shown))
+
+    async def test_replaces_the_one_that_a_person_gave_for_just_this_tool(self, tmp_path: Path) -> None:
+        async with tracker(tmp_path) as site:
+            await listed(tmp_path, ToolDefinition("find_it"), server="tracker")
+            for answer in ("deny", "ask", "allow"):
+                shown = await done(site, f"{TRACKER}/rule/{key_of('find_it')}", answer=answer)
+                assert f'"status {answer}">{answer}</span>' in await done(site, change_in(shown))
+            again = await site.post(f"{TRACKER}/rule/{key_of('find_it')}", answer="allow")
+        assert (again.status_code, "nothing would change" in again.text) == (409, True)
+        assert written(tmp_path) == YAML.replace("    - deny", "    - allow: tracker/find_it\n    - deny", 1)
+
+    async def test_of_what_only_reads_is_for_all_such_tools(self, tmp_path: Path) -> None:
+        async with tracker(tmp_path) as site:
+            shown = await done(site, f"{TRACKER}/rule", answer="allow")
+        assert [it.strip("+ ") for it in lines_of(shown)] == ["- allow: tracker", "effect: read"]
+
+    async def test_says_that_tools_only_read_whose_server_does_not(self, tmp_path: Path) -> None:
+        async with tracker(
+            tmp_path, YAML.replace("  rules:", "  preset: careful\n  rules:").replace("    - ask: tracker\n", "")
+        ) as site:
+            await listed(tmp_path, ToolDefinition("get_it"), ToolDefinition("get_and_delete"), server="tracker")
+            assert "1 tool of it only reads" in await site.text(TRACKER)
+            shown = await done(site, f"{TRACKER}/effects")
+            assert [it for it in lines_of(shown) if "get_and_delete" in it] == []
+            saved = await done(site, change_in(shown))
+        assert "get_it: read" in written(tmp_path)
+        assert "only reads" not in saved

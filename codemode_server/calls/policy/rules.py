@@ -234,14 +234,22 @@ class PermissionRules:
         is_last = any(isinstance(it, Ask) and it.reason == reason for it in decisions)
         return len(self.rules) if is_last else None
 
-    def place_to_allow(self, pattern: str) -> int:
-        """Where to put a rule that allows this `server/tool`: before the first rule that asks, but behind each one that
-        denies or has a condition and may be about the same calls."""
+    def place_for(self, answer: Answer, pattern: str) -> int:
+        """Where to put a rule with this answer for this `server/tool`: behind each rule that may be about the same
+        calls and must decide before it. Those are the ones that deny; before one that allows also those that have a
+        condition, a limit or principals, and those that allow."""
+        if answer == "deny":
+            return 0
         server, _, tool = pattern.partition("/")
+
+        def is_first(rule: Rule) -> bool:
+            is_plain_question = rule.answer == "ask" and rule.is_unconditional and rule.limit is None
+            return not is_plain_question if answer == "allow" else rule.answer == "deny"
+
         places = [
             rule.number
             for rule in self.rules
-            if not (rule.answer == "ask" and rule.is_unconditional and rule.limit is None)
+            if is_first(rule)
             and _may_meet(server, rule.settings.globs[0])
             and _may_meet(tool or "*", rule.settings.globs[1])
         ]

@@ -15,6 +15,8 @@ from codemode_server.cli.terminal import configuration, require_terminal, show_p
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.features import create
+from codemode_server.features.pages.config_edits import ConfigEdits
+from codemode_server.features.pages.edit_forms import EditForms
 from codemode_server.features.pages.record_pages import RecordPages
 from codemode_server.features.pages.server_forms import ServerForms
 from codemode_server.features.pages.server_pages import ServerPages
@@ -51,7 +53,10 @@ async def serving(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
     with closing(Records(loaded, shows_all=True)) as records:
         site = Site(records)
         RecordPages(site, records, create("token_reveals", loaded, records.thread))
-        ServerPages(site, records, ServerForms(site, records))
+        edits = ConfigEdits(site, records)
+        forms = ServerForms(site, records, edits)
+        EditForms(site, records, forms, edits)
+        ServerPages(site, records, forms)
         async with loopback_server.serving(site.app, port=port) as origin:
             yield f"{origin}{ENTRANCE}{site.code}"
 

@@ -20,13 +20,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codemode_server.catalog.catalog import Server
-from codemode_server.config import locate, saving
+from codemode_server.config import saving
 from codemode_server.config.loading import load_place
-from codemode_server.config.places import ConfigFile
 from codemode_server.config.saving import switch_servers
 from codemode_server.domain.errors import CodemodeError
+from codemode_server.features.pages.config_edits import ConfigEdits
 from codemode_server.features.pages.site import Site, key_of
 from codemode_server.records.executions import Records
+from codemode_server.records.known_tools import KnownTools
 from codemode_server.records.server_edits import (
     SecretDestination,
     entry_from,
@@ -52,9 +53,10 @@ class Trial:
 
 
 class ServerForms:
-    def __init__(self, site: Site, records: Records) -> None:
+    def __init__(self, site: Site, records: Records, edits: ConfigEdits) -> None:
         self._site = site
         self._records = records
+        self._edits = edits
         self.trials: dict[str, Trial] = {}
         """The last one of each server, by its raw name."""
         self._trying = anyio.Lock()
@@ -64,10 +66,6 @@ class ServerForms:
             site.post(f"servers/{{key}}/{action}", partial(self._switch, is_enabled=action == "enable"))
         site.post("servers/{key}/test", self._test)
 
-    @property
-    def _place(self) -> ConfigFile:
-        return self._records.loaded.place or locate()
-
     async def _form(self, given: Mapping[str, str], problem: str, request: Request) -> Response:
         response = await self._site.page(
             "add",
@@ -75,7 +73,7 @@ class ServerForms:
             request,
             given={name: given.get(name, "") for name in _FIELDS},
             problem=problem,
-            file=str(self._place.path),
+            file=str(self._edits.place.path),
             folder=str(Path.cwd()),
         )
         response.status_code = 400 if problem else 200
@@ -92,15 +90,15 @@ class ServerForms:
 
     def _added(self, form: Mapping[str, str]) -> tuple[str, str]:
         """The name of the server, and what was done. Blocks. Raises `CodemodeError`."""
-        name, cwd, place = form.get("name", "").strip(), form.get("cwd", "").strip() or None, self._place
+        name, cwd, place = form.get("name", "").strip(), form.get("cwd", "").strip() or None, self._edits.place
         try:
             words = shlex.split(form.get("line", ""))
         except ValueError as error:
             raise CodemodeError(f"the command can't be split into words: {error}") from None
         if not words:
             raise CodemodeError("give an address, or the command that starts the server")
-        env = pairs(_lines(form.get("env", "")), "=", "NAME=value")
-        entry = entry_from(words, env, pairs(_lines(form.get("headers", "")), ":", "Name: value"), cwd=cwd)
+        env = pairs(lines_of(form.get("env", "")), "=", "NAME=value")
+        entry = entry_from(words, env, pairs(lines_of(form.get("headers", "")), ":", "Name: value"), cwd=cwd)
         with saving.locked(place) as file:
             is_new = file.is_new
             storage = SecretDestination(file, "dotenv")
@@ -120,7 +118,7 @@ class ServerForms:
     async def _switch(self, request: Request, _: Mapping[str, str], *, is_enabled: bool) -> Response:
         def switch() -> str:
             name = self.name_of(request.path_params["key"])
-            lines = switch_servers(self._place, [name], is_enabled=is_enabled)
+            lines = switch_servers(self._edits.place, [name], is_enabled=is_enabled)
             return self._records.loaded.redactor.text("; ".join(filter(None, lines)))
 
         return self._site.redirect("servers", await anyio.to_thread.run_sync(switch))
@@ -132,7 +130,7 @@ class ServerForms:
 
     async def _try(self, name: str) -> None:
         """Start a server once, and remember how it answered. Raises `CodemodeError`."""
-        loaded = await anyio.to_thread.run_sync(load_place, self._place)
+        loaded = await anyio.to_thread.run_sync(load_place, self._edits.place)
         # Most runs of the pages try no server, and never need the product.
         product = await anyio.to_thread.run_sync(import_module, "codemode_server.records.connected")
         async with self._trying, product.connected(switched_on(only(loaded, [name]), name), _WAIT_SECONDS) as app:
@@ -148,6 +146,20 @@ class ServerForms:
             raise CodemodeError("the configuration has no such server (any more)")
         return name
 
+    def names_of(self, key: str, tool_key: str | None) -> tuple[str, str | None]:
+        """The raw names of a server and of a tool in its last list. Blocks. Raises `CodemodeError`."""
+        name = self.name_of(key)
+        if tool_key is None:
+            return name, None
+        with KnownTools.of(self._records.present()) as known:
+            server = next((it for it in known.catalog.servers if it.raw_name == name), None)
+        tools = () if server is None else server.tools
+        tool = next((it.raw_name for it in tools if key_of(it.raw_name) == tool_key), None)
+        if tool is None:
+            raise CodemodeError("the server has no such tool (any more)")
+        return name, tool
 
-def _lines(text: str) -> list[str]:
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a box of a form that have something on them."""
     return [line.strip() for line in text.splitlines() if line.strip()]

@@ -14,6 +14,7 @@ import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
+from codemode_server.calls.policy.effect_proposals import proposed_readers
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.config import LoadedSettings
 from codemode_server.config.saving import EditedFile
@@ -89,8 +90,10 @@ class ServerPages:
         return self._site.redirect("servers", loaded.redactor.text(accepted_text(accepted)))
 
     async def _server(self, request: Request) -> Response:
-        def values(server: Server, loaded: LoadedSettings) -> dict[str, Any]:
-            mask, name = loaded.redactor.text, server.raw_name
+        def values(server: Server, known: KnownTools) -> dict[str, Any]:
+            loaded, name = known.loaded, server.raw_name
+            mask = loaded.redactor.text
+            readers = proposed_readers(loaded.settings.permissions, known.catalog).get(name, ())
             trial = self._forms.trials.get(name)
             tools = [
                 (mask(it.name), key_of(it.raw_name), it.effect.value, mask(it.summary))
@@ -100,6 +103,7 @@ class ServerPages:
                 "it": _status(server, mask, self._records.running()[:1]),
                 "entry": _entry(loaded, name),
                 "trial": None if trial is None else _tried(trial, mask),
+                "readers": [mask(it.name) for it in readers],
                 "tools": tools[:_MAX_LISTED],
                 "more": max(0, len(tools) - _MAX_LISTED),
             }
@@ -107,13 +111,17 @@ class ServerPages:
         return await self._tool_page("server", request, values)
 
     async def _tool(self, request: Request) -> Response:
-        def values(server: Server, loaded: LoadedSettings) -> dict[str, Any] | None:
-            mask = loaded.redactor.text
+        def values(server: Server, known: KnownTools) -> dict[str, Any] | None:
+            mask = known.loaded.redactor.text
             tool = next((it for it in server.tools if key_of(it.raw_name) == request.path_params["tool_key"]), None)
             if tool is None:
                 return None
             source = mask(tool.stub.source)
+            decided = known.explain(known.subject(f"{server.raw_name}/{tool.raw_name}"), None).decision
             return {
+                "tool_key": key_of(tool.raw_name),
+                "decision": "" if decided is None else decided.kind,
+                "reason": "it depends on the arguments" if decided is None else mask(decided.reason),
                 "server": mask(server.raw_name),
                 "title": mask(f"{server.name}.{tool.name}"),
                 "call": mask(f"{server.raw_name}/{tool.raw_name}"),
@@ -126,7 +134,7 @@ class ServerPages:
         return await self._tool_page("tool", request, values)
 
     async def _tool_page(
-        self, template: str, request: Request, values: Callable[[Server, LoadedSettings], dict[str, Any] | None]
+        self, template: str, request: Request, values: Callable[[Server, KnownTools], dict[str, Any] | None]
     ) -> Response:
         key = request.path_params["key"]
 
@@ -134,7 +142,7 @@ class ServerPages:
             loaded = self._records.present()
             with KnownTools.of(loaded) as known:
                 server = next((it for it in known.catalog.servers if key_of(it.raw_name) == key), None)
-                return None if server is None else values(server, loaded)
+                return None if server is None else values(server, known)
 
         shown = await anyio.to_thread.run_sync(read)
         if shown is None:

@@ -1,7 +1,8 @@
-"""Builds the text about the servers in our tools' descriptions: their names, and signatures of some of their tools.
+"""Builds the text about the servers in our tools' descriptions: their names and tools, within a budget of tokens.
 
-Within a budget of tokens: first the names of the servers, then the tools that programs called most, then those that
-are easiest to call, of each server in turn.
+First the names of the servers; then, within `_SIGNATURES_SHARE` of the budget, the signatures of the tools that
+programs called most; then the names of the other tools, of each server in turn; then their required arguments; then,
+within the share, signatures with types and results.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import islice, zip_longest
+from typing import NamedTuple
 
 from codemode_server.calls.policy.rules import PermissionRules, Subject
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.json_schema import Parameter, kinds_of
 from codemode_server.config.settings import Settings
-from codemode_server.domain.tools import Effect, UpstreamState
+from codemode_server.domain.tools import UpstreamState
 from codemode_server.search.signatures import brief_signature, result_fields
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.support.text import clean_line, counted, first_few
@@ -23,15 +26,19 @@ from codemode_server.support.tokens import estimate_tokens, weigh_tokens
 
 _NAMES_CHARACTERS = 80
 """Length of the names in the first sentence: Qwen Code shows the model 150 characters of a description."""
-_BYTES_PER_TOKEN = 2.8
-"""The listing is bounded by its bytes as well, since Claude Code cuts a description at 2 KB."""
+_CHARACTERS_PER_TOKEN = 3.3
+"""The listing is bounded by its characters as well: Claude Code cuts a description at 4,096, and names in camel case
+have more tokens than estimated. Codex leaves out the descriptions of all arguments if they are long together, so the
+listing is in none of them."""
+_SIGNATURES_SHARE = 0.6
+"""Of the budget. The whole is for names and arguments only, which spare a search."""
 _SIGNATURE_CHARACTERS = 140
+_MAX_OPTIONAL = 2
+"""Optional arguments shown of a tool that requires none."""
 _MIN_USES = 0.5
 """Below it a tool that was used once is as good as never used."""
 _MAX_MISFITS = 20
 """Stop after this many tools that didn't fit."""
-
-
 _MAX_CANDIDATES = 40
 """Tools looked at: each needs its stub, and the host waits."""
 _MAX_REQUIRED = 3
@@ -113,19 +120,32 @@ def listing_of(
     names = _joined([offer.server.name for offer in offers], min(_NAMES_CHARACTERS, budget_tokens))
     left = budget_tokens - estimate_tokens(names)  # in a description
     used = {ToolName(offer.server.name, name) for offer in offers for name in offer.uses}
-    tools = (tool for _, tool in _in_order(offers))
+    tools = (tool for _, tool in _in_turn(offers))
     example = example_of(tools, lambda it: ToolName(it.server, it.name) in used)
     example = Example(redact(example.path), redact(example.program))
     return Listing(redact(names), redact(_fill(offers, left)), example)
 
 
+class _Detail(IntEnum):
+    """How much the line of a tool says."""
+
+    NAME = 0
+    REQUIRED = 1
+    SIGNATURE = 2
+
+
+class _Line(NamedTuple):
+    detail: _Detail
+    text: str
+
+
 @dataclass(slots=True)
 class _Offer:
-    """A server, its tools in the order in which they are listed, and those that are listed so far."""
+    """A server, its tools in the order in which they are listed, and the lines of those that are listed so far."""
 
     server: Server
     tools: list[Tool]
-    listed: list[str]
+    lines: dict[Tool, _Line]
     uses: dict[str, float]
 
     @classmethod
@@ -142,7 +162,8 @@ class _Offer:
             if (use := uses.get(ToolName(server.name, tool.name))) is not None
             if (count := use.as_of(now)) >= _MIN_USES
         }
-        return cls(server, sorted(tools, key=_effort), [], used)
+        tools.sort(key=lambda it: (-used.get(it.name, 0.0), bool(it.deprecation)))  # else as the server lists them
+        return cls(server, tools, {}, used)
 
     def head(self, listed: int) -> str:
         """The server's line when `listed` of its tools stand below it. It says `callable tools` where `list_dir` shows
@@ -152,57 +173,80 @@ class _Offer:
         count = "" if is_whole else f" ({counted(len(self.tools), kind)})"
         return f"servers.{self.server.name}{count}{':' if listed else ''}"
 
-
-def _cost(line: str) -> float:
-    """Tokens of a line with its line break, or more if it has many bytes. Costs add up, so the whole text is not
-    measured for each line."""
-    return max(weigh_tokens(f"\n{line}"), (len(line.encode()) + 1) / _BYTES_PER_TOKEN)
+    @property
+    def text(self) -> str:
+        """In the order of the tools."""
+        lines = (self.lines[tool].text for tool in self.tools if tool in self.lines)
+        return "\n".join((self.head(len(self.lines)), *lines))
 
 
 def _fill(offers: list[_Offer], budget_tokens: int) -> str:
-    left = budget_tokens - sum(_cost(offer.head(0)) for offer in offers)
-    if left < 0:
-        return "servers: " + _joined(
-            [offer.server.name for offer in offers], int(_BYTES_PER_TOKEN * budget_tokens) - 10
-        )
+    room = _Room(budget_tokens)
+    if not room.take("\n".join(offer.head(0) for offer in offers)):
+        characters = int(2.8 * budget_tokens) - 10
+        return "servers: " + _joined([offer.server.name for offer in offers], characters)
+    used = [(offer.uses[tool.name], offer, tool) for offer in offers for tool in offer.tools if tool.name in offer.uses]
+    most = [(offer, tool) for _, offer, tool in sorted(used, key=lambda it: -it[0])]
+    beyond_share = (1 - _SIGNATURES_SHARE) * budget_tokens
+    _add(most, _Detail.SIGNATURE, room, beyond_share)
+    _add(_in_turn(offers), _Detail.NAME, room)
+    _add(_in_turn(offers), _Detail.REQUIRED, room)
+    _add(_in_turn(offers), _Detail.SIGNATURE, room, beyond_share)
+    return "\n".join(offer.text for offer in offers)
+
+
+@dataclass(slots=True)
+class _Room:
+    """What is left of the budget."""
+
+    tokens: float
+
+    def take(self, text: str, instead_of: str = "", leave: float = 0.0) -> bool:
+        """Takes the room of a text; False if fewer than `leave` tokens would be left. Costs of lines add up, so the
+        whole text is not measured for each line."""
+        cost = _cost(text) - _cost(instead_of)
+        if cost > self.tokens - leave:
+            return False
+        self.tokens -= cost
+        return True
+
+
+def _cost(text: str) -> float:
+    return max(weigh_tokens(text), len(text) / _CHARACTERS_PER_TOKEN)
+
+
+def _add(tools: Iterable[tuple[_Offer, Tool]], detail: _Detail, room: _Room, leave: float = 0.0) -> None:
+    """Give each tool a line with at least this detail, as far as there is room."""
     misfits = 0
-    for offer, tool in _in_order(offers):
-        line, count = _line(tool), len(offer.listed)
-        cost = _cost(line) + _cost(offer.head(count + 1)) - _cost(offer.head(count))
-        if cost <= left:
-            offer.listed.append(line)
-            left -= cost
+    for offer, tool in tools:
+        before, count = offer.lines.get(tool), len(offer.lines)
+        if before is not None and before.detail >= detail:
+            continue
+        line = _line(tool, detail)
+        old, new = ("", count + 1) if before is None else (f"\n{before.text}", count)
+        if room.take(f"{offer.head(new)}\n{line.text}", f"{offer.head(count)}{old}", leave):
+            offer.lines[tool] = line
         elif (misfits := misfits + 1) > _MAX_MISFITS:
             break
-    return "\n".join(line for offer in offers for line in (offer.head(len(offer.listed)), *offer.listed))
 
 
-def _in_order(offers: list[_Offer]) -> Iterator[tuple[_Offer, Tool]]:
-    """The tools that were used, most first; then the others, the easiest of each server in turn."""
-    used = [(offer.uses[tool.name], offer, tool) for offer in offers for tool in offer.tools if tool.name in offer.uses]
-    for _, offer, tool in sorted(used, key=lambda each: -each[0]):
-        yield offer, tool
-    others = ([tool for tool in offer.tools if tool.name not in offer.uses] for offer in offers)
-    for tools in zip_longest(*others):
+def _in_turn(offers: list[_Offer]) -> Iterator[tuple[_Offer, Tool]]:
+    """The first tool of each server, then the second of each."""
+    for tools in zip_longest(*(offer.tools for offer in offers)):
         yield from ((offer, tool) for offer, tool in zip(offers, tools, strict=True) if tool is not None)
 
 
-def _effort(tool: Tool) -> tuple[bool, int, int, int]:
-    """Sort key: fewest required arguments first, destructive tools last."""
-    schema = tool.definition.input_schema
-    required, properties = schema.get("required"), schema.get("properties")
-    return (
-        tool.effect is Effect.DESTROYS,
-        len(required) if isinstance(required, list) else 0,
-        len(properties) if isinstance(properties, dict) else 0,
-        len(tool.name),
-    )
-
-
-def _line(tool: Tool) -> str:
-    fields = result_fields(tool)
-    signature = brief_signature(tool, _SIGNATURE_CHARACTERS, with_phrases=False)
-    return clean_line(f"{signature}  # {fields}" if fields else signature, 2 * _SIGNATURE_CHARACTERS)
+def _line(tool: Tool, detail: _Detail) -> _Line:
+    text = tool.name
+    if detail is _Detail.REQUIRED:
+        required = [parameter.name for parameter in tool.parameters if parameter.is_required]
+        arguments = required or [f"{parameter.name}?" for parameter in tool.parameters[:_MAX_OPTIONAL]]
+        text = f"{tool.name}({', '.join(arguments)})"
+    elif detail is _Detail.SIGNATURE:
+        fields = result_fields(tool)
+        signature = brief_signature(tool, _SIGNATURE_CHARACTERS, with_phrases=False)
+        text = f"{signature}  # {fields}" if fields else signature
+    return _Line(detail, clean_line(text, 2 * _SIGNATURE_CHARACTERS))
 
 
 def _joined(names: list[str], characters: int) -> str:

@@ -46,7 +46,7 @@ def catalog(**servers: tuple[ToolDefinition, ...]) -> Catalog:
 
 def listing(
     found: Catalog,
-    budget: int = 600,
+    budget: int = 1_000,
     *,
     uses: dict[ToolName, Use] | None = None,
     redact: Callable[[str], str] = str,
@@ -57,7 +57,7 @@ def listing(
     )
 
 
-def listed(found: Catalog, budget: int = 600, uses: dict[str, float] | None = None) -> str:
+def listed(found: Catalog, budget: int = 1_000, uses: dict[str, float] | None = None) -> str:
     now = 4e9  # a time to come counts as now
     known = {ToolName(*name.split(".")): Use(count, now) for name, count in (uses or {}).items()}
     return listing(found, budget, uses=known).tools
@@ -117,17 +117,42 @@ async def test_the_first_list_is_the_product_s_own_also_if_a_server_s_entry_can_
     assert first == own
 
 
-def test_the_tools_used_most_come_first_then_those_that_need_least() -> None:
+def test_names_come_before_arguments_and_what_was_used_before_all() -> None:
+    """A name spares a search; a tool that programs call is likely to be called again."""
+    old = replace(tool("old"), description="DEPRECATED: use hard")
     found = catalog(
-        a=(tool("hard", "x", "y"), tool("easy"), tool("remove", effect=Effect.DESTROYS), tool("often", "x", "y", "z")),
+        a=(
+            old,
+            tool("hard", "x", "y"),
+            tool("easy"),
+            tool("often", "x", "y", "z"),
+            tool("find", optional=("t", "u", "v")),
+        ),
         b=(tool("simple", "x"), tool("sometimes", "x", "y")),
     )
     uses = {"a.often": 9.0, "b.sometimes": 1.0, "a.hard": 0.2}
-    assert listed(found, 600, uses) == (
-        "servers.a:\noften(x: str, y: str, z: str)\neasy()\nhard(x: str, y: str)\nremove()\n"
-        "servers.b:\nsometimes(x: str, y: str)\nsimple(x: str)"
-    )
-    assert listed(found, 33, uses) == "servers.a (4 tools):\noften(x: str, y: str, z: str)\nservers.b (2 tools)"
+    signatures = {
+        "a": [
+            "often(x: str, y: str, z: str)",
+            "hard(x: str, y: str)",
+            "easy()",
+            "find(t?: str, u?: str, v?: str)",
+            "old()",
+        ],
+        "b": ["sometimes(x: str, y: str)", "simple(x: str)"],
+    }
+    required = {
+        "a": ["often(x: str, y: str, z: str)", "hard(x, y)", "easy()", "find(t?, u?)", "old()"],
+        "b": ["sometimes(x: str, y: str)", "simple(x)"],
+    }
+    assert listed(found, 600, uses) == written(signatures)
+    assert listed(found, 96, uses) == written(required)
+    assert listed(found, 23, uses) == "servers.a (5 tools):\noften\nhard\nservers.b:\nsometimes\nsimple"
+    assert listed(found, 18, uses) == "servers.a (5 tools)\nservers.b (2 tools)"
+
+
+def written(tools: dict[str, list[str]]) -> str:
+    return "\n".join("\n".join((f"servers.{server}:", *lines)) for server, lines in tools.items())
 
 
 def test_servers_that_are_off_are_not_named_and_those_not_listed_yet_are() -> None:
@@ -145,7 +170,7 @@ def test_where_some_tools_of_a_server_can_not_be_called_the_count_says_so() -> N
     """`list_dir` counts all of them, 3 here."""
     found = catalog(hotel=(tool("list_rooms"), tool("list_guests"), tool("plan_stay")))
     permissions = {"rules": [{"deny": "hotel/plan_stay"}]}
-    assert listing(found, 16, permissions=permissions).tools == "servers.hotel (2 callable tools)"
+    assert listing(found, 13, permissions=permissions).tools == "servers.hotel (2 callable tools)"
 
 
 @pytest.mark.parametrize(
@@ -203,17 +228,17 @@ def test_upstream_text_is_cleaned_and_secrets_are_masked() -> None:
     assert "hunter2" not in text
 
 
-@pytest.mark.parametrize("budget", [40, 150, 600])
+@pytest.mark.parametrize("budget", [40, 150, 1_000])
 def test_the_listing_of_real_servers_keeps_to_its_budget(real_catalog: Catalog, budget: int) -> None:  # noqa: F811
-    """Real tokens, all servers at once and each alone; and no description is cut by Claude Code, at 2 KB."""
+    """Real tokens, all servers at once and each alone; Claude Code cuts no description, at 4,096 characters."""
     settings = Settings.model_validate({"search": {"listed_tokens": budget}})
     fixed = carried(definitions(settings), INSTRUCTIONS)
     for found in (real_catalog, *(Catalog((server,)) for server in real_catalog.servers)):
         servers = listing(found, budget)
         tools = definitions(settings, servers)
-        assert carried(tools, INSTRUCTIONS) - fixed <= budget * 1.1 + 40
-        assert all(len(definition["description"].encode()) <= 2_048 for definition in tools)
-        assert budget < 600 or "(" in servers.tools, "signatures, too"
+        assert carried(tools, INSTRUCTIONS) - fixed <= budget * 1.1 + 50
+        assert all(len(definition["description"]) <= 4_096 for definition in tools)
+        assert budget < 1_000 or "\n" in servers.tools, "tools, too"
 
 
 def carried(tools: list[dict[str, Any]], spoken: str) -> int:

@@ -62,8 +62,10 @@ def _describe(settings: Settings, servers: Listing) -> Description:
         "its last expression."
     )
     if servers.tools:
-        found = "those that are not listed here" if servers.has_tools else "the tools of these servers"
-        text += f" Import tools as `from servers.<server> import <tool>`; search_tools finds {found}:\n{servers.tools}"
+        which = (
+            "others; in parentheses are the required arguments" if servers.has_tools else "the tools of these servers"
+        )
+        text += f" Import tools as `from servers.<server> import <tool>`; search_tools finds {which}:\n{servers.tools}"
     descriptions = {
         "code": _rules(settings, servers.example),
         "resume": "In place of code: id of an execution that is waiting or did not end, to go on with it",

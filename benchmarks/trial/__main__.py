@@ -1,4 +1,5 @@
-"""`python -m benchmarks.trial --model NAME --budget MONEY --prices IN,OUT`: see TRIAL.md beside this folder.
+"""`python -m benchmarks.trial --model NAME --budget MONEY --prices IN,OUT`: see benchmarks/TRIAL.md.
+`--report FILE` shows what the records of a trial say.
 
 The key comes from the environment (TRIAL_KEY); so may the address, the wire format and the prices.
 """
@@ -18,9 +19,10 @@ from typing import Any
 
 import anyio
 
+from benchmarks.tasks.arms import ARMS
 from benchmarks.trial import plan, scripted
-from benchmarks.trial.arms import ARMS
 from benchmarks.trial.records import Records, RecordsError
+from benchmarks.trial.report import report
 from benchmarks.trial.run import BudgetSpent, Trial
 from benchmarks.trial.task import Task
 from benchmarks.trial.wire import WIRES, Endpoint, EndpointError, Prices
@@ -29,6 +31,9 @@ OK, STOPPED, WRONG = 0, 3, 2
 
 
 def main(arguments: Sequence[str]) -> int:
+    if arguments[:1] == ["--report"]:
+        print(report(Path(arguments[1])))
+        return OK
     options = _parser().parse_args(arguments)
     tasks = [task for name in options.tasks or ["ours"] for task in suite(name)]
     arms = options.arm or ["direct", "codemode-server"]
@@ -85,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.trial", description=__doc__)
     env: Any = os.environ.get
     parser.add_argument("--model", help="as the endpoint calls it")
-    parser.add_argument("--arm", action="append", choices=ARMS, help="repeated; the default is the first two")
+    parser.add_argument("--arm", action="append", choices=ARMS, help="repeated; default: direct, codemode-server")
     parser.add_argument("--tasks", action="append", help="a suite: ours, or a module with `tasks()`; repeated")
     parser.add_argument("--runs", type=int, default=5, help="of each task through each arm")
     parser.add_argument("--seed", type=int, default=1, help="of the order")

@@ -12,11 +12,12 @@ from typing import Any
 
 from anyio import to_thread
 
-from benchmarks.trial.arms import HostTools, connected
+from benchmarks.tasks.arms import Session
+from benchmarks.trial.arms import call, connected
 from benchmarks.trial.plan import MAX_TURNS, Cell
 from benchmarks.trial.records import Records
-from benchmarks.trial.task import Opened, Task, placed
-from benchmarks.trial.wire import Conversation, Endpoint, EndpointError, Prices, Refused, Reply, Usage
+from benchmarks.trial.task import Opened, Task
+from benchmarks.trial.wire import Conversation, Definition, Endpoint, EndpointError, Prices, Refused, Reply, Usage
 
 SYSTEM = """\
 You work for a user with the tools that you are given. Do all that the user asks; nobody answers questions meanwhile.
@@ -66,10 +67,10 @@ class _Run:
         problem: Exception | None = None
         answers: list[str] = []
         started = time.monotonic()
-        with self._task.open(self._folder) as state:
-            async with connected(self._cell.arm, state.servers, self._task.sections, self._folder) as tools:
+        with self._task.open(self._folder) as state, (self._folder / "stderr.log").open("w") as log:
+            async with connected(self._cell.arm, self._task, state, log) as session:
                 try:
-                    await self._converse(state, tools, answers)
+                    await self._converse(state, session, answers)
                 except Refused as error:
                     self.reason = f"the endpoint refused the conversation: {error}"
                 except (BudgetSpent, EndpointError) as error:  # the connections are closed first
@@ -92,17 +93,20 @@ class _Run:
             tool_seconds=round(self._tool_s, 3),
         )
 
-    async def _converse(self, state: Opened, tools: HostTools, answers: list[str]) -> None:
-        system = "\n".join(filter(None, (SYSTEM, self._task.system, *tools.instructions)))
-        conversation = Conversation(system, tools.definitions)
+    async def _converse(self, state: Opened, session: Session, answers: list[str]) -> None:
+        system = "\n".join(filter(None, (SYSTEM, self._task.system, session.instructions)))
+        conversation = Conversation(system, [])
         for number, text in enumerate(self._task.messages):
             state.before_message(number)
-            conversation.messages.append({"role": "user", "content": placed(text, state.places)})
+            conversation.messages.append({"role": "user", "content": text})
             for _ in range(MAX_TURNS):
+                conversation.tools = [  # an arm that defers definitions has more of them later
+                    Definition(it["name"], it["description"] or "", it["inputSchema"]) for it in session.definitions
+                ]
                 reply = await self._ask(conversation)
                 if not reply.requests:
                     break
-                await self._call(tools, conversation, reply)
+                await self._call(session, conversation, reply)
             else:
                 self.reason = f"no answer after {MAX_TURNS} requests"
                 return
@@ -136,11 +140,11 @@ class _Run:
         self._usage += reply.usage
         return reply
 
-    async def _call(self, tools: HostTools, conversation: Conversation, reply: Reply) -> None:
+    async def _call(self, session: Session, conversation: Conversation, reply: Reply) -> None:
         results = []
         for request in reply.requests:
             started = time.monotonic()
-            text, failed = await tools.call(request.name, request.arguments)
+            text, failed = await call(session, request.name, request.arguments)
             self._tool_s += time.monotonic() - started
             self._calls += 1
             self._failed_calls += failed

@@ -8,14 +8,13 @@ its cache is the conversation up to the last reply.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.trial.arms import direct_name
-from benchmarks.trial.task import Solution, Task, placed
+from benchmarks.tasks.arms import request_of
+from benchmarks.trial.task import Solution, Task
 from tests.answering import Asked, answering
 from tests.vocabulary import tokens_of as tokens
 
@@ -57,45 +56,22 @@ Step = str | list[tuple[str, dict[str, Any]]]
 
 def next_step(tasks: Sequence[Task], is_code: bool, said: Sequence[dict[str, Any]]) -> Step:
     """What comes next in a conversation without its system prompt."""
-    task, places = _named(tasks, _text(said[0]))
-    steps = [step for solution in task.solution for step in steps_of(solution, places, is_code=is_code)]
+    task = next(task for task in tasks if task.messages[0] == _text(said[0]))
+    steps = [step for solution in task.solution for step in steps_of(solution, is_code=is_code)]
     step = steps[sum(it["role"] == "assistant" for it in said)]
     return step or _text(said[-1])
 
 
-def steps_of(solution: Solution, places: Mapping[str, str], *, is_code: bool) -> list[Step]:
+def steps_of(solution: Solution, *, is_code: bool) -> list[Step]:
     turns: list[Step]
     answer = solution.answer
     if is_code:
-        turns = [[("execute_code", {"code": placed(program, places)})] for program in solution.programs]
+        turns = [[("execute_code", {"code": program})] for program in solution.programs]
         answer = answer if solution.program_answer is None else solution.program_answer
     else:
-        turns = [
-            [(direct_name(it.server, it.tool), _placed(dict(it.arguments), places)) for it in turn]
-            for turn in solution.calls
-        ]
+        requests = [[request_of(it) for it in turn] for turn in solution.calls]
+        turns = [[(it.name, it.arguments) for it in turn] for turn in requests]
     return [*turns, answer]
-
-
-def _named(tasks: Sequence[Task], text: str) -> tuple[Task, dict[str, str]]:
-    """The task that begins with this text, and where the run has its places."""
-    for task in tasks:
-        pattern = re.escape(task.messages[0])
-        for number, name in enumerate(task.places):
-            pattern = pattern.replace(re.escape(name), f"(?P<p{number}>\\S+?)", 1)
-            pattern = pattern.replace(re.escape(name), f"(?P=p{number})")
-        if found := re.fullmatch(pattern, text):
-            groups = found.groupdict()
-            return task, {it: groups[f"p{n}"] for n, it in enumerate(task.places) if f"p{n}" in groups}
-    raise LookupError(f"no task begins with {text!r}")
-
-
-def _placed(value: Any, places: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return placed(value, places)
-    if isinstance(value, dict):
-        return {name: _placed(it, places) for name, it in value.items()}
-    return [_placed(it, places) for it in value] if isinstance(value, list) else value
 
 
 def _text(message: dict[str, Any]) -> str:

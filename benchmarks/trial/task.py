@@ -1,4 +1,7 @@
-"""One task of a trial, whoever wrote it: what the user says, the servers, the check, and a reference solution."""
+"""One task of a trial, whoever wrote it: what the user says, the servers, the check, and a reference solution.
+
+The arms are those of `benchmarks.tasks`: texts may name the data of a run as `/data`, its `Place` says where that is.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-Winner = Literal["direct", "tie", "code"]
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of a server's tool."""
-
-    server: str
-    tool: str
-    arguments: Mapping[str, Any]
+from benchmarks.tasks.task import Call, Place, Winner
 
 
 @dataclass(frozen=True)
@@ -40,12 +34,11 @@ class Opened:
 
     servers: Mapping[str, Mapping[str, Any]]
     """Their entries, as in an upstream.yaml."""
+    place: Place
     check: Callable[[Sequence[str]], str | None]
     """From the state and the answers, one for each message: the reason why the task is not solved, or None."""
     before_message: Callable[[int], None] = lambda _number: None
     """Called before each message of the user, with its number from 0."""
-    places: Mapping[str, str] = field(default_factory=dict)
-    """Where this run has what the texts of the task name: `/data` is a folder of its own."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +56,21 @@ class Task:
     """What the model knows before the user's first message: the rules of a shop, for instance."""
     solution: Sequence[Solution] = ()
     """One for each message."""
-    sections: Mapping[str, Any] = field(default_factory=dict)
-    """Further sections of codemode-server's configuration."""
-    places: tuple[str, ...] = ()
-    """The keys of `Opened.places`."""
+    permissions: Mapping[str, Any] = field(default_factory=dict)
+    """What the person has forbidden: `permissions` of upstream.yaml."""
 
     def frozen(self) -> dict[str, Any]:
         """What the plan's hash covers, beside the digest of the code."""
         named = {name: getattr(self, name) for name in ("suite", "expected", "system")}
-        return {**named, "messages": list(self.messages), "sections": dict(self.sections)}
+        return {**named, "messages": list(self.messages), "permissions": dict(self.permissions)}
 
 
-def placed(text: str, places: Mapping[str, str]) -> str:
-    for name, place in places.items():
-        text = text.replace(name, place)
-    return text
+@dataclass(frozen=True)
+class OtherPlace(Place):
+    """Of a task whose texts name no data."""
+
+    def real(self, text: str) -> str:
+        return text
+
+    def shown(self, text: str) -> str:
+        return text

@@ -1,0 +1,32 @@
+"""The tasks of `benchmarks.tasks`: one message each, on published servers with data of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from benchmarks.tasks import task as level_one
+from benchmarks.tasks.catalog import TASKS
+from benchmarks.tasks.servers import entries
+from benchmarks.tasks.world import fresh_place, web_site
+from benchmarks.trial.task import Opened, Solution, Task
+
+
+def tasks() -> list[Task]:
+    return [_trial_task(task) for task in TASKS]
+
+
+def _trial_task(task: level_one.Task) -> Task:
+    solution = Solution(task.direct, task.programs, task.answer, task.answer if task.is_judged else "")
+    opened = partial(_open, task)
+    return Task(
+        task.name, "ours", (task.prompt,), task.expected, opened, solution=(solution,), permissions=task.permissions
+    )
+
+
+@contextmanager
+def _open(task: level_one.Task, _folder: Path) -> Iterator[Opened]:
+    with web_site() as site, fresh_place(site) as place:
+        yield Opened(entries(place, task.servers), place, lambda answers: task.check(place, answers[-1]))

@@ -38,10 +38,10 @@ class Person:
         """The folder of the sockets."""
         return self.data / "codemode-server" / "run"
 
-    def start(self, **environment: str) -> Wire:
-        """A host's process, without a word from the host."""
+    def start(self, *wrapper: str, **environment: str) -> Wire:
+        """A host's process, without a word from the host. `wrapper`: a command that gets it as its arguments."""
         host = subprocess.Popen(
-            [sys.executable, "-m", "codemode_server", "--config", str(self.config)],
+            [*wrapper, sys.executable, "-m", "codemode_server", "--config", str(self.config)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

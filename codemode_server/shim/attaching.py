@@ -1,9 +1,9 @@
 """Finds the running server of the person, or starts one.
 
-There is a socket for each configuration, version and installation, principal and machine, in a folder that only the
-user can enter. Whoever starts a server binds the socket for it and passes it on: so others can connect before the
-server is loaded, and nobody asks again and again whether it is. The server decides whether a host belongs to it
-(`startup/shared_server.py`).
+There is a socket for each configuration, version and installation, principal, machine and sandbox around the host, in a
+folder that only the user can enter. Whoever starts a server binds the socket for it and passes it on: so others can
+connect before the server is loaded, and nobody asks again and again whether it is. The server decides whether a host
+belongs to it (`startup/shared_server.py`).
 """
 
 from __future__ import annotations
@@ -46,6 +46,17 @@ class NotAttached(CodemodeError):
 def folder() -> Path:
     """The folder of the sockets, which may not exist."""
     return data_folder() / "run"
+
+
+def confinement(process: str = "self") -> list[str]:
+    """What a sandbox leaves to a process, by its number: the namespaces that it is in, and whether its system calls are
+    limited. Empty where the system does not say. Raises `OSError`."""
+    if sys.platform != "linux":
+        return []
+    about = Path("/proc", process)
+    status = (about / "status").read_text(encoding="utf-8", errors="replace").splitlines()
+    limits = [line for line in status if line.startswith(("NoNewPrivs:", "Seccomp"))]
+    return [*limits, *(str((about / "ns" / name).readlink()) for name in ("mnt", "net", "pid", "user"))]
 
 
 def connected(path: Path) -> socket.socket | None:
@@ -198,13 +209,14 @@ class Attaching:
 
 
 def _key(config: Path | None) -> str:
-    """Name of the socket for this configuration, program, principal and machine."""
+    """Name of the socket for this configuration, program, principal, sandbox and machine."""
     environ, cwd = os.environ, Path.cwd()
     place = places.asked_for(config, environ, cwd, must_exist=False) or places.in_folder(cwd)
     about = [
         str(place.path if place else places.user_file()),
         place is not None and place.is_in_current_folder and str(cwd),
         environ.get(PRINCIPAL_VARIABLE, ""),
+        *confinement(),
         *_program(),
     ]
     return hashlib.sha256(json.dumps(about).encode("utf-8", "replace")).hexdigest()[:16]

@@ -6,7 +6,8 @@ another socket, whose server has those. Where a server that begins now would rea
 the name of its socket first, and the next one is a new server.
 
 Only processes of the same user can connect: the folder of the socket is closed to others, and the system says who
-connects. Such a process could do itself all that the server does.
+connects. Such a process could do itself all that the server does, except one that is in a sandbox, as the commands of
+some hosts are. On Linux it is refused: there a server serves the processes that are confined as it is itself.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from codemode_server.config.settings import RunningServerSettings
 from codemode_server.domain.errors import JournalUnavailable, SettingsError
 from codemode_server.domain.principals import PRINCIPAL_VARIABLE, Session
 from codemode_server.processes.file_lock import held
-from codemode_server.shim.attaching import PROTOCOL
+from codemode_server.shim.attaching import PROTOCOL, confinement
 from codemode_server.storage.interrupted import interrupted_programs, settle_before_reading
 from codemode_server.support.change_signal import ChangeSignal
 
@@ -122,9 +123,9 @@ class SharedServer:
         self._stop.set()
 
     async def _stop_when_unused(self, front: McpServer) -> None:
-        seconds = max(self._idle_seconds, _FIRST_HOST_SECONDS)
-        while self._sessions or front.has_live or await self._comes_within(seconds):
-            seconds = self._idle_seconds
+        least = _FIRST_HOST_SECONDS
+        while self._sessions or front.has_live or await self._comes_within(max(self._idle_seconds, least)):
+            least = 0.0
             if self._sessions:
                 await self._changed.wait()
             else:
@@ -278,10 +279,10 @@ def used(loaded: LoadedSettings | SettingsError, *environments: Mapping[str, str
 
 
 def _is_ours(connection: Any) -> bool:
-    """True if the process on the other side is this user's."""
+    """True if the process on the other side is this user's, and no more confined than this one. Raises `OSError`."""
     if sys.platform == "linux":
-        uid = struct.unpack("3I", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
-        return bool(uid == os.geteuid())
+        pid, uid, _ = struct.unpack("3I", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return uid == os.geteuid() and confinement(str(pid)) == confinement()
     if sys.platform == "darwin":
         uid = struct.unpack("2I", connection.getsockopt(0, 1, 8))[1]  # LOCAL_PEERCRED: the version, the user
         return bool(uid == os.geteuid())

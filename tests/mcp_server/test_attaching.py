@@ -69,3 +69,6 @@ def test_the_system_says_whose_process_connects(platform: str, monkeypatch: pyte
 
     assert shared_server._is_ours(connection(os.geteuid()))
     assert not shared_server._is_ours(connection(os.geteuid() + 1))
+    if platform == "linux":
+        with pytest.raises(FileNotFoundError):  # it has ended, or is outside of all that this process sees
+            shared_server._is_ours(Connection(struct.pack("3I", 0, os.geteuid(), 0)))

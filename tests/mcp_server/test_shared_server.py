@@ -132,6 +132,15 @@ def test_a_killed_server_is_started_again_and_the_program_can_be_resumed(ada: Pe
     assert after["pid"] != server["pid"]
 
 
+def test_it_ends_as_soon_after_its_only_host_as_the_configuration_says(tmp_path: Path) -> None:
+    with person(configuration(tmp_path, {}, server={"idle_minutes": 0})) as ada:
+        host = ada.host()
+        run(host, "1")
+        (server,) = ada.servers()
+        ended(host.process)
+        wait_for_end(server["pid"])
+
+
 def test_it_ends_after_the_last_host_and_at_the_wish_of_the_person_whose_hosts_go_on(tmp_path: Path) -> None:
     with person(configuration(tmp_path, {}, server={"idle_minutes": 0})) as ada:
         host = ada.host()
@@ -177,6 +186,42 @@ def test_where_no_socket_can_be_the_host_has_a_product_of_its_own(ada: Person) -
     host = ada.host()
     assert run(host, "1 + 1").split() == ["value:", "2"]
     assert list(ada.data.rglob("*.sock")) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there the system says what confines another process")
+@pytest.mark.parametrize("confined", ["prctl(38, 1, 0, 0, 0)", "unshare(0x50000000)"])
+def test_a_process_in_a_sandbox_reaches_only_a_server_that_is_in_it_too(tmp_path: Path, confined: str) -> None:
+    """A model's commands that a host runs without a network must not have that of the person's servers. The first is
+    PR_SET_NO_NEW_PRIVS, which seccomp and Landlock need; the second makes namespaces of users and networks."""
+    with person(configuration(tmp_path, {}, server={"idle_minutes": 0})) as ada:
+        run(ada.host(), "1")
+        _try_from_sandbox(ada, confined)
+
+
+def _try_from_sandbox(ada: Person, confined: str) -> None:
+    (path,) = ada.run.glob("*.sock")
+    confine = f"import ctypes, os, socket, sys; os._exit(77) if ctypes.CDLL(None).{confined} else None"
+    asks = f"""
+connection = socket.socket(socket.AF_UNIX)
+connection.connect({str(path)!r})
+try:
+    connection.sendall(b'{{"ask": "status"}}\\n')
+    print(connection.recv(1000))
+except ConnectionError:
+    print(b"")
+"""
+    for before in (confine, "import socket"):
+        command = [sys.executable, "-I", "-c", f"{before}\n{asks}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 77:
+            pytest.skip("this system lets no process make namespaces")
+        assert (done.stdout == "b''\n") == (before == confine), "the control: without it, the server answers"
+    inside = ada.start(sys.executable, "-c", f"{confine}\nos.execv(sys.argv[1], sys.argv[1:])")
+    inside.initialize()
+    assert run(inside, "1 + 1").split() == ["value:", "2"]
+    assert len([*ada.run.glob("*.sock")]) == 2
+    ended(inside.process)
+    wait_until(lambda: [*ada.run.glob("*.sock")] == [path])
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be another user")

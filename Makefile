@@ -12,9 +12,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 setup: .venv/.installed
 	@$(BIN)/python -m codemode_server.sandbox.backends.wasm.build --if-stale
 
-## One program against three real MCP servers, from the host's request to the answer.
-demo: setup
-	@$(BIN)/python -m scripts.demo
+## One program against three real MCP servers, from the host's request to the answer; in an environment of its own.
+demo:
+	@PYTHON="$(PYTHON)" sh scripts/setup_demo.sh
+	@.cache/demo/venv/bin/python -m scripts.demo
 
 ## The tests that need no registry and take no more than seconds each: four minutes on two cores.
 test: setup
@@ -60,7 +61,7 @@ lock: $(TOOLS)/.installed
 clean:
 	rm -rf .venv .cache codemode_server/sandbox/backends/wasm/guest.wasm codemode_server/sandbox/backends/wasm/guest.wasm.json
 
-.venv/.installed: pyproject.toml requirements/dev.txt scripts/setup.sh
+.venv/.installed: pyproject.toml requirements/dev.txt scripts/setup.sh scripts/venv.sh
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh
 	@touch "$@"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Renews the locks in requirements/: `make lock`, and `make lock ARGS=--upgrade` for newer versions.
 #   dev.txt        the project's dependencies and its group `dev`;  tools.txt: the group `tools`
+#   product.txt    the project's dependencies, and component.txt: the group `component`, for the demo; as in dev.txt
 #   servers-*.txt  real MCP servers, from the .in file beside each;  npm/*/: npm packages
 # Each lock holds for every Python from 3.11 on and every system, with the hashes of all files and no index's address.
 set -eu
@@ -13,6 +14,8 @@ python() {
         --output-file="requirements/$out" "$@"
 }
 python dev.txt --group=dev pyproject.toml "$@"
+python product.txt --constraint=requirements/dev.txt pyproject.toml "$@"
+python component.txt --group=pyproject.toml:component --constraint=requirements/dev.txt "$@"
 python tools.txt --group=pyproject.toml:tools "$@"
 for source in requirements/*.in; do
     python "$(basename "$source" .in).txt" "$source" "$@"

@@ -1,7 +1,8 @@
 """Real MCP servers that run offline and without credentials, with some data: installed into .cache, once.
 
 For the demo, the examples, and the proof in tests/proof. They and all that they need are locked in requirements/.
-Servers that need the same `mcp` share an environment. Standard library only.
+Servers that need the same `mcp` share an environment. Standard library only. `python -m scripts.real_servers NAME …`
+installs these.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from scripts.npm import commands_of, install, installed, node_folder
+from scripts.npm import Unavailable, commands_of, install, installed, node_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache"
@@ -109,7 +110,7 @@ def environment(name: str, wanted: Sequence[str], version: str) -> Path:
         # With our own pip: one in the environment itself would take longer than the rest.
         venv.create(folder, with_pip=False, symlinks=os.name == "posix")
         pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install"]
-        install([*pip, "--quiet", "--no-input", *wanted], "pip install", SECONDS, _reason)
+        install([*pip, "--quiet", "--no-input", "--no-compile", *wanted], "pip install", SECONDS, _reason)
 
     return installed(CACHE / name, version, fill) / "bin" / "python"
 
@@ -117,3 +118,10 @@ def environment(name: str, wanted: Sequence[str], version: str) -> Path:
 def _reason(stderr: str) -> str:
     errors = re.findall(r"^ERROR: (.+)", stderr, re.MULTILINE)
     return errors[-1] if errors else ""
+
+
+if __name__ == "__main__":
+    try:
+        commands(sys.argv[1:])
+    except Unavailable as reason:
+        sys.exit(f"servers: {reason}")

@@ -42,8 +42,10 @@ def asked_for(name: str) -> list[str]:
     groups = PROJECT["dependency-groups"]
     if name == "dev":
         return [*PROJECT["project"]["dependencies"], *groups["dev"], *PROJECT["build-system"]["requires"]]
-    if name == "tools":
-        return list(groups["tools"])
+    if name == "product":
+        return list(PROJECT["project"]["dependencies"])
+    if name in groups:
+        return list(groups[name])
     lines = (REQUIREMENTS / f"{name}.in").read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 

@@ -53,7 +53,7 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         where = f"sandbox: {sandbox.destination}; `codemode-server doctor` tells more"
         packages = (check.line for check in sandbox.packages)
         proposals = proposal_lines(loaded.settings.permissions, app.catalog())
-        running = await anyio.to_thread.run_sync(lambda: [*running_lines()])
+        running = await anyio.to_thread.run_sync(lambda: [*running_lines(loaded.place)])
         found = (*warned, *proposals, *of_features, files, f"search: {search.text}", where, *packages, *running)
         lines = [one_line(mask(line)) for line in found if line]
         page = "\n".join([servers_table(servers, mask), "", *lines])

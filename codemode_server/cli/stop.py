@@ -10,29 +10,48 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import show
+from codemode_server.config import locate
+from codemode_server.config.places import ConfigFile, user_file
 from codemode_server.shim.attaching import asked, folder
 from codemode_server.support.text import counted
 
 
-def run(_parsed: argparse.Namespace) -> int:
-    stopped = [_described(answer) for answer in _answers("stop")]
-    show("\n".join(f"stopped: {it}" for it in stopped) if stopped else "no server is running")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help="end those of other configurations too")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    ours, running = str(locate(config_file(parsed)).path), [*_running()]
+    chosen = [path for path, answer in running if parsed.all or answer["config"] == ours]
+    stopped = [f"stopped: {_described(answer)}" for path in chosen for answer in _answers(path, "stop")]
+    others = len(running) - len(chosen)
+    if others:
+        stopped.append(f"{counted(others, 'server')} of other configurations: `codemode-server stop --all` ends all")
+    show("\n".join(stopped) or "no server is running")
     return 0
 
 
-def running_lines() -> Iterator[str]:
-    """A line for each running server of this user. Blocks."""
-    return (f"running server: {_described(answer)}; `codemode-server stop` ends it" for answer in _answers("status"))
+def running_lines(place: ConfigFile | None) -> Iterator[str]:
+    """A line for each running server of this user; `place` is the configuration of this command. Blocks."""
+    ours = str(place.path if place else user_file())
+    for _, answer in _running():
+        option = "" if answer["config"] == ours else " --all"
+        yield f"running server: {_described(answer)}; `codemode-server stop{option}` ends it"
 
 
-def _answers(question: str) -> Iterator[dict[str, Any]]:
-    if sys.platform == "win32":
-        return
-    for path in sorted(folder().glob("*.sock")):
-        with suppress(OSError, ValueError):  # it is ending
-            if answer := asked(path, question):
-                yield answer
+def _running() -> Iterator[tuple[Path, dict[str, Any]]]:
+    for path in sorted(folder().glob("*.sock")) if sys.platform != "win32" else ():
+        for answer in _answers(path, "status"):
+            yield path, answer
+
+
+def _answers(path: Path, question: str) -> Iterator[dict[str, Any]]:
+    """What the server at a socket answers, if there is one."""
+    with suppress(OSError, ValueError):  # it is ending
+        if answer := asked(path, question):
+            yield answer
 
 
 def _described(answer: dict[str, Any]) -> str:

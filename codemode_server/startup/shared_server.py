@@ -182,11 +182,10 @@ class SharedServer:
         with anyio.fail_after(_FIRST_LINE_SECONDS):
             hello = json.loads(await lines.line(_MAX_FIRST_LINE_BYTES))
         match hello:
-            case {"ask": "status"}:
-                answer = self._status()
-            case {"ask": "stop"}:
-                answer = self._status()
-                self.end()
+            case {"ask": "status" | "stop" as question}:
+                answer = await self._status()
+                if question == "stop":
+                    self.end()
             case {"protocol": protocol, "folder": str(folder), "environment": {**environment}, "session": str(known)}:
                 answer = await self._answer(environment, known, front) if protocol == PROTOCOL else {}
                 if session_id := answer.get("session"):
@@ -253,10 +252,12 @@ class SharedServer:
         place = await anyio.to_thread.run_sync(locate, self._start.config)
         return place != loaded.place if loaded.place is not None else place.path.is_file()
 
-    def _status(self) -> dict[str, Any]:
+    async def _status(self) -> dict[str, Any]:
         place = self.app.loaded.place if self.app is not None else None
-        config = str(place.path) if place is not None else "without a configuration"
-        return {"pid": os.getpid(), "since": self._began_at, "sessions": len(self._sessions), "config": config}
+        if place is None:
+            place = await anyio.to_thread.run_sync(locate, self._start.config)
+        about = {"sessions": len(self._sessions), "config": str(place.path)}
+        return {"pid": os.getpid(), "since": self._began_at, **about}
 
 
 def used(loaded: LoadedSettings | SettingsError, *environments: Mapping[str, str]) -> list[str]:

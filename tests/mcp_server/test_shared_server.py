@@ -157,6 +157,24 @@ def test_it_ends_after_the_last_host_and_at_the_wish_of_the_person_whose_hosts_g
         assert list(ada.run.glob("*.sock")) == []
 
 
+def test_stop_ends_the_server_of_this_configuration_and_with_all_the_others_too(ada: Person, tmp_path: Path) -> None:
+    (other_folder := tmp_path / "other").mkdir()
+    other = Person(configuration(other_folder, {}), ada.data)
+    try:
+        for host in (ada.host(), other.host()):
+            run(host, "1")
+        lines = [line for line in ada.command("status").splitlines() if line.startswith("running server: ")]
+        assert sorted("--all" in it for it in lines) == [False, True]
+        first, second = ada.command("stop").splitlines()
+        assert first.endswith(str(ada.config))
+        assert second == "1 server of other configurations: `codemode-server stop --all` ends all"
+        wait_until(lambda: [it["config"] for it in ada.servers()] == [str(other.config)])
+        assert ada.command("stop", "--all").rstrip().endswith(str(other.config))
+        wait_until(lambda: not ada.servers())
+    finally:
+        other.end()
+
+
 def test_an_edit_that_waits_for_the_next_start_is_in_force_in_new_sessions(ada: Person) -> None:
     """The server of before serves its hosts to their end."""
     host = ada.host()

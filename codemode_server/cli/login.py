@@ -16,15 +16,13 @@ from codemode_server.cli.arguments import seconds
 from codemode_server.cli.terminal import announce, configuration, show
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig
-from codemode_server.config.problems import no_server, printable
-from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import CodemodeError
+from codemode_server.records.signing_in import http_server, sign_in
 from codemode_server.startup.upstream_catalog import sign_ins
 from codemode_server.support.browser import Browser
 from codemode_server.support.text import escaped
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings, is_scope
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener
-from codemode_server.upstreams.auth.sign_ins import signs_in
 from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable
 
 _WAIT_S = 300.0
@@ -55,28 +53,16 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 async def _log_in(loaded: LoadedSettings, server: str, parsed: argparse.Namespace) -> str:
-    settings = _http_server(loaded, server)
-    oauth = settings.oauth or OAuthSettings()
-    if oauth.grant == "client_credentials":
-        raise CodemodeError(f"server {server!r} has client credentials in upstream.yaml, so nobody signs in to it")
-    if not signs_in(settings):
-        raise CodemodeError(
-            f"server {server!r} has an Authorization header or headers_command in upstream.yaml; remove that to sign in"
-        )
     browser = Browser("Sign in")
     show_page = partial(_show_page, browser if parsed.browser else None)
     try:
         with anyio.fail_after(parsed.wait):
-            found = await sign_ins(loaded, LiveConfig()).sign_in(server, settings, show_page, scopes=parsed.scopes)
+            return await sign_in(loaded, server, show_page, scopes=parsed.scopes)
     except TimeoutError:
         nobody = f"nobody signed in within {parsed.wait:g} s; nothing was stored"
         raise CodemodeError(f"{nobody}; --wait SECONDS waits longer") from None
-    except OSError as error:
-        raise CodemodeError(f"{oauth.redirect_uri} can't be listened on: {error.strerror or error}") from None
     finally:
         browser.close()
-    scope = f" with the scopes {escaped(found.scope)}" if found.scope else ""
-    return f"signed in to {server!r} at {escaped(found.issuer)}{scope}; a running codemode-server notices in seconds"
 
 
 async def _show_page(browser: Browser | None, address: str, listener: RedirectListener) -> None:
@@ -125,20 +111,6 @@ def _scope(text: str) -> str:
     raise argparse.ArgumentTypeError(f"{text!r} is no scope; give --scope once for each")
 
 
-def _http_server(loaded: LoadedSettings, name: str) -> ServerSettings:
-    settings = loaded.settings.servers.get(name)
-    if settings is None:
-        known = [name for name, server in loaded.settings.servers.items() if server.url is not None]
-        if not known:
-            shown = printable(name)
-            remedy = f"`codemode-server add {shown} URL` adds it"
-            raise CodemodeError(f"there is no server {shown!r}, nor another one with a url; {remedy}")
-        raise no_server(name, known, str(loaded.path), others="servers with a url:")
-    if settings.url is None:
-        raise CodemodeError(f"server {name!r} is a program on this machine; only servers with a url have a sign-in")
-    return settings
-
-
 def add_arguments_logout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("server", metavar="SERVER", help="its name in upstream.yaml")
 
@@ -157,7 +129,7 @@ async def _log_out(loaded: LoadedSettings, server: str) -> str:
         found = await stored.read()
         if found is None:
             if not await stored.remove():
-                _http_server(loaded, server)
+                http_server(loaded, server)
                 return f"there is no sign-in to {server!r}"
             return f"forgot what was stored for {server!r}"
         await stored.remove()

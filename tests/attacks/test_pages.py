@@ -36,15 +36,16 @@ pytestmark = pytest.mark.page_attack
 HOSTILE = "</code></li><script>fetch('//evil.example')</script><img src=x onerror=alert(1)>{{ 7*7 }}\u202e\u200b"
 FORM = {"answer": "allow", "scope": "call"}
 PATHS = ("executions", "executions/x1", "executions/x1/calls/1", "approvals", "approvals/a1", "servers", "permissions")
-SERVERS = {"github": {"command": "/nonexistent/server"}}
+SERVERS = {"github": {"command": "/nonexistent/server"}, "linear": {"url": "http://not-https.example/mcp"}}
 GITHUB = f"servers/{key_of('github')}"
+LINEAR = f"servers/{key_of('linear')}"
 REVIEW = f"{GITHUB}/tools/{key_of('create_issue')}"
 REVEAL = "privacy/EMAIL_1"
 FORMS = (
     *("approvals/a1", "executions/x1/cancel"),
     *(f"{GITHUB}/disable", f"{REVIEW}/accept", REVEAL),
     *(f"{GITHUB}/test", "servers/add"),
-    *(f"{GITHUB}/edit", f"{GITHUB}/rule", f"{GITHUB}/remove"),
+    *(f"{GITHUB}/edit", f"{GITHUB}/rule", f"{GITHUB}/remove", f"{LINEAR}/sign-in"),
 )
 VALUE = "ann.secret@example.org"
 
@@ -133,6 +134,7 @@ async def unchanged(site: Pages, state: State) -> list[bool]:
         not await times_shown(state),
         "Test at" not in await site.text(GITHUB),
         "planted" not in shown,
+        "Not signed in" not in await site.text(LINEAR),
         "deny" not in await anyio.Path(state.folder.parent / "upstream.yaml").read_text(),
     ]
 
@@ -156,10 +158,10 @@ async def test_no_form_of_anybody_else_does_anything(tmp_path: Path) -> None:
                 refused = await attack(site, path, data)
                 assert refused.status_code in (400, 403, 404, 405, 421), (name, path)
                 assert VALUE not in refused.text
-            assert await unchanged(site, state) == [True] * 7, name
+            assert await unchanged(site, state) == [True] * 8, name
         answers = [(await site.post(path, **form)).status_code for path in forms]
-        assert answers == [303, 303, 409, 303, 303, 200, *[303] * 5], "control; the program has ended"
-        assert await unchanged(site, state) == [False] * 7, "control"
+        assert answers == [303, 303, 409, 303, 303, 200, *[303] * 6], "control; the program has ended"
+        assert await unchanged(site, state) == [False] * 8, "control"
 
 
 async def test_another_host_is_refused(tmp_path: Path) -> None:

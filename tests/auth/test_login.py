@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
+import anyio
+import anyio.to_thread
 import httpx2
 import pytest
 
 from codemode_server import cli
+from codemode_server.features.pages.site import key_of
 from tests.auth import kit
 from tests.behaviour.product import in_memory
+from tests.web.pages import Pages, pages_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.network]
 
@@ -42,6 +46,52 @@ async def test_a_program_calls_a_tool_after_the_person_has_signed_in(config: Pat
         async with in_memory(config) as host:
             answer = await host.run("from servers.protected import whoami\nreturn whoami()")
             assert answer.value == "ada"
+
+
+PROTECTED = f"servers/{key_of('protected')}"
+
+
+async def opened(site: Pages) -> tuple[str, str]:
+    """Start a sign-in on the page of the server; gives the page, and the address to which it leads."""
+    assert (await site.post(f"{PROTECTED}/sign-in")).status_code == 303
+    page = await site.text(PROTECTED)
+    (address,) = re.findall(r'<a class="button main" href="([^"]+)"', page)
+    return page, html.unescape(address)
+
+
+async def until_said(site: Pages, text: str) -> str:
+    with anyio.fail_after(kit.PATIENCE_S):
+        while text not in (page := await site.text(PROTECTED)):
+            await anyio.sleep(0.05)
+    return page
+
+
+async def test_a_person_signs_in_on_the_page_of_the_server(config: Path, tmp_path: Path) -> None:
+    async with pages_of(config) as site:
+        assert "live.js" not in await site.text(PROTECTED)
+        page, address = await opened(site)
+        assert f"sends you to <strong>{urlsplit(address).netloc}</strong>" in page
+        assert "live.js" in page, "it follows what happens"
+        with kit.Browser() as browser:
+            assert (await anyio.to_thread.run_sync(browser.sign_in, address)).status_code == 200
+        page = await until_said(site, "signed in to &#39;protected&#39;")
+    assert address not in page
+    assert not [secret for secret in kit.stored(tmp_path).secrets if secret in page]
+
+
+async def test_on_the_page_the_address_of_the_redirect_can_be_pasted_and_no_other(config: Path, tmp_path: Path) -> None:
+    """The state belongs to the last sign-in that was started; one that is started again ends the former one."""
+    async with pages_of(config) as site:
+        _, former = await opened(site)
+        _, address = await opened(site)
+        of_former, of_last = [await anyio.to_thread.run_sync(redirect_of, it) for it in (former, address)]
+        for wrong in (of_former, "http://127.0.0.1/elsewhere?code=x"):
+            assert (await site.post(f"{PROTECTED}/sign-in/pasted", address=wrong)).status_code == 409
+        assert kit.store(tmp_path).names() == []
+        assert (await site.post(f"{PROTECTED}/sign-in/pasted", address=of_last)).status_code == 303
+        await until_said(site, "signed in to &#39;protected&#39;")
+        assert (await site.post(f"{PROTECTED}/sign-in/pasted", address=of_last)).status_code == 409, "once"
+    assert kit.stored(tmp_path).access_token
 
 
 def test_the_address_of_the_redirect_can_be_pasted(login: kit.Login) -> None:

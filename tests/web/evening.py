@@ -180,7 +180,7 @@ def live_states(now: float) -> dict[str, tuple[str, float, str]]:
     crashed = "the process ended with code 1; its stderr ends with:\nError: connect ECONNREFUSED 127.0.0.1:5432"
     return {
         "github": ("ready", now - 4_998, ""),
-        "linear": ("needs a sign-in", now - 4_997, "linear wants you to sign in: codemode-server auth login linear"),
+        "linear": ("needs a sign-in", now - 4_997, "linear wants you to sign in: codemode-server login linear"),
         "postgres": ("ready", now - 900, ""),
         "filesystem": ("ready", now - 4_996, ""),
         LONG_SERVER: ("failed", now - 60, crashed),

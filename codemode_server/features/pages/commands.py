@@ -20,6 +20,7 @@ from codemode_server.features.pages.edit_forms import EditForms
 from codemode_server.features.pages.record_pages import RecordPages
 from codemode_server.features.pages.server_forms import ServerForms
 from codemode_server.features.pages.server_pages import ServerPages
+from codemode_server.features.pages.sign_in_forms import SignInForms
 from codemode_server.features.pages.site import ENTRANCE, Site
 from codemode_server.records.executions import Records
 from codemode_server.support import loopback_server
@@ -56,9 +57,11 @@ async def serving(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
         edits = ConfigEdits(site, records)
         forms = ServerForms(site, records, edits)
         EditForms(site, records, forms, edits)
-        ServerPages(site, records, forms)
-        async with loopback_server.serving(site.app, port=port) as origin:
-            yield f"{origin}{ENTRANCE}{site.code}"
+        async with anyio.create_task_group() as tasks:
+            ServerPages(site, records, forms, SignInForms(site, forms, edits, tasks))
+            async with loopback_server.serving(site.app, port=port) as origin:
+                yield f"{origin}{ENTRANCE}{site.code}"
+            tasks.cancel_scope.cancel()
 
 
 async def _open(loaded: LoadedSettings, port: int, with_browser: bool) -> None:

@@ -28,6 +28,7 @@ from codemode_server.features.changed_tools.tool_reviews import (
     shortened,
 )
 from codemode_server.features.pages.server_forms import ServerForms, Trial
+from codemode_server.features.pages.sign_in_forms import SignInForms
 from codemode_server.features.pages.site import Site, key_of
 from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools
@@ -36,6 +37,7 @@ from codemode_server.sandbox.registry import installed_packages, package_checks
 from codemode_server.storage.server_states import RunningProduct
 from codemode_server.support.text import counted
 from codemode_server.support.tokens import estimate_tokens
+from codemode_server.upstreams.auth.sign_ins import has_sign_in
 
 _MAX_LINES = 5_000
 """Lines of a difference in a page; a longer one is reviewed at a terminal."""
@@ -43,10 +45,11 @@ _MAX_LISTED = 1_000
 
 
 class ServerPages:
-    def __init__(self, site: Site, records: Records, forms: ServerForms) -> None:
+    def __init__(self, site: Site, records: Records, forms: ServerForms, sign_ins: SignInForms) -> None:
         self._site = site
         self._records = records
         self._forms = forms
+        self._sign_ins = sign_ins
         site.get("servers", self._servers)
         site.get("servers/{key}", self._server)
         site.get("servers/{key}/tools/{tool_key}", self._review)
@@ -94,7 +97,8 @@ class ServerPages:
             loaded, name = known.loaded, server.raw_name
             mask = loaded.redactor.text
             readers = proposed_readers(loaded.settings.permissions, known.catalog).get(name, ())
-            trial = self._forms.trials.get(name)
+            trial, settings = self._forms.trials.get(name), loaded.settings.servers.get(name)
+            attempt = self._sign_ins.attempts.get(name)
             tools = [
                 (mask(it.name), key_of(it.raw_name), it.effect.value, mask(it.summary))
                 for it in (server.tools or (trial.server.tools if trial is not None else ()))
@@ -103,6 +107,10 @@ class ServerPages:
                 "it": _status(server, mask, self._records.running()[:1]),
                 "entry": _entry(loaded, name),
                 "trial": None if trial is None else _tried(trial, mask),
+                "has_sign_in": settings is not None and has_sign_in(settings),
+                "attempt": attempt,
+                "problem": mask(attempt.problem) if attempt is not None else "",
+                "is_live": attempt is not None and attempt.is_running,
                 "readers": [mask(it.name) for it in readers],
                 "tools": tools[:_MAX_LISTED],
                 "more": max(0, len(tools) - _MAX_LISTED),

@@ -102,6 +102,12 @@ def signs_in(settings: ServerSettings) -> bool:
     return settings.headers_command is None and not any(name.lower() == "authorization" for name in settings.headers)
 
 
+def has_sign_in(settings: ServerSettings) -> bool:
+    """True if a person can sign in to this server, as far as its settings say."""
+    grant = (settings.oauth or OAuthSettings()).grant
+    return settings.url is not None and signs_in(settings) and grant != "client_credentials"
+
+
 def _renewal(url: str, transport: str, oauth: OAuthSettings) -> Renew:
     """Imports mcp's client only when there is something to renew."""
 

@@ -20,7 +20,7 @@ from typing import Any
 import anyio
 
 from benchmarks.tasks.arms import ARMS
-from benchmarks.trial import plan, scripted
+from benchmarks.trial import others, ours, plan, scripted
 from benchmarks.trial.records import Records, RecordsError
 from benchmarks.trial.report import report
 from benchmarks.trial.run import BudgetSpent, Trial
@@ -36,6 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         return OK
     options = _parser().parse_args(arguments)
     tasks = [task for name in options.tasks or ["ours"] for task in suite(name)]
+    tasks = [task for task in tasks if not options.only or task.name in options.only]
     arms = options.arm or ["direct", "codemode-server"]
     body = json.loads(options.body)
     with ExitStack() as stack:
@@ -73,9 +74,16 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def suite(name: str) -> Sequence[Task]:
-    """The tasks of a suite: a module with `tasks()`, of ours or of the user."""
-    module = importlib.import_module(name if "." in name else f"benchmarks.trial.{name}")
-    tasks: Sequence[Task] = module.tasks()
+    """The tasks of a suite, or of a module of the user with `tasks()`.
+
+    Raises:
+        Unavailable: PyPI can't be had, which has those of others.
+    """
+    if name == "ours":
+        return ours.tasks()
+    if name in ("tau2", "bfcl"):
+        return others.tasks_of(name)
+    tasks: Sequence[Task] = importlib.import_module(name).tasks()
     return tasks
 
 
@@ -91,7 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     env: Any = os.environ.get
     parser.add_argument("--model", help="as the endpoint calls it")
     parser.add_argument("--arm", action="append", choices=ARMS, help="repeated; default: direct, codemode-server")
-    parser.add_argument("--tasks", action="append", help="a suite: ours, or a module with `tasks()`; repeated")
+    parser.add_argument("--tasks", action="append", help="ours, tau2, bfcl, or a module with `tasks()`; repeated")
+    parser.add_argument("--only", action="append", help="the name of a task; repeated")
     parser.add_argument("--runs", type=int, default=5, help="of each task through each arm")
     parser.add_argument("--seed", type=int, default=1, help="of the order")
     parser.add_argument("--wire", choices=WIRES, default=env("TRIAL_WIRE", "openai"), help="or TRIAL_WIRE")

@@ -19,19 +19,18 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from codemode_server.calls.audit import AuditEvent, AuditEventKind, AuditRow
+from codemode_server.calls.audit import AuditRow
 from codemode_server.cli.arguments import count, days
 from codemode_server.cli.terminal import configuration, line_width, show
 from codemode_server.config import LoadedSettings
-from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.records.audit_rows import what_happened
 from codemode_server.records.executions import Records, stored_records
 from codemode_server.support.private_files import replace_private
 from codemode_server.support.text import one_line
 
 _ROWS = 40
-_MAX_TEXT_CHARACTERS = 300
 _MAX_PIPED_CHARACTERS = 400
 _STREAM_SECONDS, _STREAM_LATE_SECONDS = 1.0, 60.0
 _SLICE_SECONDS = 600.0
@@ -208,34 +207,8 @@ class AuditLines:
         at = datetime.fromtimestamp(event.at, UTC).astimezone()
         time = f"{at:%Y-%m-%d %H:%M:%S %Z}" if with_number else f"{at:%H:%M:%S}"
         number = "" if row.number is None else row.number
-        parts = [f"{number:>6}" if with_number else "", time, event.execution_id, self._what(event)]
+        parts = [f"{number:>6}" if with_number else "", time, event.execution_id, what_happened(event, self._redactor)]
         return one_line(" ".join(filter(None, parts)), max(40, self._width))
-
-    def _what(self, event: AuditEvent) -> str:
-        title = self._text(".".join(filter(None, (event.server, event.tool))))
-        which = " ".join(filter(None, [f"call {event.seq}" if event.seq is not None else "", title]))
-        reason = self._text(event.reason or "")
-        took = "" if event.milliseconds is None else f" after {event.milliseconds:,.0f} ms"
-        ended = f"{event.status}{took}" + (f": {self._text(event.error)}" if event.error else "")
-        match event.kind:
-            case AuditEventKind.EXECUTION_STARTED:
-                return f"started in {event.level or 'no sandbox'}" + (f": {reason}" if reason else "")
-            case AuditEventKind.EXECUTION_RESUMED:
-                return "resumed"
-            case AuditEventKind.EXECUTION_ENDED:
-                return ended
-            case AuditEventKind.CALL_DECIDED:
-                return f"{which}: {event.decision}, {reason}"
-            case AuditEventKind.CALL_RETRIED if event.reason in set(RetryReason):
-                return f"{which}: {RetryReason(event.reason).words}"
-            case AuditEventKind.CALL_ENDED:
-                return f"{which}: {ended}"
-            case _:
-                words = event.kind.value.replace("_", " ")
-                return ": ".join(filter(None, (which, words, reason)))
-
-    def _text(self, text: str) -> str:
-        return one_line(self._redactor.text(text), _MAX_TEXT_CHARACTERS)
 
     def json(self, row: AuditRow) -> dict[str, Any]:
         """All columns; of the payload what the configuration let be recorded."""

@@ -5,29 +5,22 @@ free disk space, and may be used while programs run."""
 from __future__ import annotations
 
 import argparse
-import heapq
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from codemode_server.cli.arguments import days
 from codemode_server.cli.terminal import configuration, is_confirmed, show
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.executions.workspace import FOLDERS, Workspace
 from codemode_server.features import create
-from codemode_server.startup.stores import state_folder
-from codemode_server.support.text import escaped, one_line
-from codemode_server.support.untrusted_files import Entry, counted_bytes, remove_entry, used_bytes, walk
+from codemode_server.records.workspace_files import Found, about, examine, folder, mib, old_entries
+from codemode_server.support.text import one_line
+from codemode_server.support.untrusted_files import counted_bytes, remove_entry, used_bytes
 
 CLEAN_COMMAND = "codemode-server workspace clean"
 FORGET_COMMAND = "`codemode-server sources forget workspace`"
-_MAX_LISTED = 20
 _MAX_PATH_CHARACTERS = 120
-_DAY_SECONDS = 86_400
 _FULL_SHARE = 0.9
 
 
@@ -75,64 +68,14 @@ def _forgotten(loaded: LoadedSettings) -> str:
     return "what it held no longer counts as read by other sessions"
 
 
-@dataclass(slots=True)
-class Found:
-    files: int = 0
-    folders: int = 0
-    size: int = 0
-    largest: list[tuple[int, int, Entry]] = field(default_factory=list)
-    """The largest files: bytes, a number that orders files of the same size, and the file."""
-
-    def add(self, entry: Entry, size: int) -> None:
-        self.size += size
-        self.folders += entry.is_folder
-        self.files += not entry.is_folder
-
-    @property
-    def text(self) -> str:
-        """`3 files and 1 folder, 12.0 MiB`."""
-        folders = f" and {self.folders:,} folder{'s' * (self.folders != 1)}" if self.folders else ""
-        return f"{self.files:,} file{'s' * (self.files != 1)}{folders}, {_mib(self.size)} MiB"
-
-
-def folder(loaded: LoadedSettings) -> Path | None:
-    """Where the workspace is; None if no program has run yet."""
-    workspace = Workspace(state_folder(loaded.settings), local_principal(loaded.settings))
-    if not workspace.path.is_dir():
-        return None
-    try:
-        return workspace.make()
-    except OSError as error:
-        raise CodemodeError(f"the workspace {escaped(str(workspace.path))} can't be used: {error.strerror}") from error
-
-
-def examine(workspace: Path, older_than_days: float = 0) -> Found:
-    """Count the files that were not changed for so many days."""
-    found = Found()
-    names: Counter[int] = Counter()
-    for entry in _old(workspace, older_than_days):
-        if entry.is_emptied:
-            continue
-        size = counted_bytes(entry, names)
-        found.add(entry, size)
-        if not entry.is_folder:
-            push = heapq.heappush if len(found.largest) < _MAX_LISTED else heapq.heappushpop
-            push(found.largest, (size, found.files, entry))
-    return found
-
-
 def description(loaded: LoadedSettings, workspace: Path, found: Found) -> str:
     """The page of text for the person; names in it are escaped."""
-    most = loaded.settings.limits.workspace_mb
-    lines = [
-        f"{escaped(str(workspace))}, which programs see as /workspace",
-        f"{found.text}; programs may have {most:,} MiB (limits.workspace_mb)",
-    ]
+    lines = about(loaded, workspace, found)
     if found.largest:
         lines += ["", "the largest files, with the day of their last change:"]
-        for size, _, entry in sorted(found.largest, key=lambda it: (-it[0], it[1])):
+        for entry, size in found.largest:
             day = time.strftime("%Y-%m-%d", time.localtime(entry.status.st_ctime))
-            lines.append(f"{_mib(size):>10} MiB  {day}  {one_line(entry.path, _MAX_PATH_CHARACTERS)}")
+            lines.append(f"{mib(size):>10} MiB  {day}  {one_line(entry.path, _MAX_PATH_CHARACTERS)}")
         if found.files > len(found.largest):
             lines.append(f"… and {found.files - len(found.largest):,} more")
     return "\n".join(lines)
@@ -142,7 +85,7 @@ def clean(workspace: Path, older_than_days: float = 0) -> tuple[str, bool]:
     """Remove files that were not changed for so many days; gives a line about it, and whether all were removed."""
     removed, left = Found(), 0
     names: Counter[int] = Counter()
-    for entry in _old(workspace, older_than_days):
+    for entry in old_entries(workspace, older_than_days):
         size = entry.size if entry.is_folder else counted_bytes(entry, names)
         if not remove_entry(entry):
             left += not entry.is_folder
@@ -157,17 +100,4 @@ def status_line(loaded: LoadedSettings) -> str:
     used = used_bytes(workspace) if workspace is not None else 0
     most = loaded.settings.limits.workspace_mb
     remedy = f"; `{CLEAN_COMMAND}` removes the files" if used > _FULL_SHARE * most * 2**20 else ""
-    return f"workspace: {_mib(used)} of {most:,} MiB{remedy}"
-
-
-def _old(workspace: Path, days: float) -> Iterator[Entry]:
-    """By ctime, which no program can set; a folder's as it was before anything in it was removed."""
-    until = time.time() - days * _DAY_SECONDS
-    for entry in walk(workspace):
-        is_ours = entry.above is None and entry.name in FOLDERS and entry.is_folder  # every workspace has them
-        if not is_ours and (not days or entry.status.st_ctime < until):
-            yield entry
-
-
-def _mib(size: int) -> str:
-    return f"{size / 2**20:,.1f}"
+    return f"workspace: {mib(used)} of {most:,} MiB{remedy}"

@@ -71,3 +71,9 @@ class DecisionCount:
     decision: str
     reason: str
     calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    calls: int
+    last_at: float

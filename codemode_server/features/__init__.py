@@ -56,7 +56,11 @@ FEATURES = (
     Feature(
         "data_flow",
         commands={"sources": "show what sessions have read, or forget it"},
-        provides={"files_sources": "commands:files_sources", "forget_files": "commands:forget_files"},
+        provides={
+            "files_sources": "commands:files_sources",
+            "forget_files": "commands:forget_files",
+            "report": "reports:SOURCES",
+        },
     ),
     Feature("direct_tools", provides={"direct_tools": "tools:DirectTools", "status_lines": "tools:status_lines"}),
     Feature(
@@ -82,7 +86,7 @@ FEATURES = (
     Feature("learned_types", provides={"learning": "learning:Learning"}),
     Feature(
         "pages",
-        commands={"ui": "open local pages: executions, approvals, servers, permissions, savings"},
+        commands={"ui": "open the pages in a browser"},
         provides={"approval_channel": "page_channel:PageChannel"},
     ),
     Feature(
@@ -127,7 +131,11 @@ FEATURES = (
         "skills",
         (FeatureSection("skills", "SkillSettings", after="results"),),
         {"skills": "show the skills that programs saved, and accept or reject them"},
-        {"skills": "library:skill_library", "program_skills": "program_skills:ProgramSkills"},
+        {
+            "skills": "library:skill_library",
+            "program_skills": "program_skills:ProgramSkills",
+            "report": "reports:SKILLS",
+        },
     ),
     Feature(
         "telemetry",

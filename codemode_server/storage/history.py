@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, func, or_, select
 
 from codemode_server.calls.audit import AuditEventKind
-from codemode_server.domain.calls import RetryReason
+from codemode_server.domain.calls import CallStatus, RetryReason
 from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
 from codemode_server.domain.history import (
     ApprovalWait,
@@ -22,6 +22,7 @@ from codemode_server.domain.history import (
     ExecutionSummary,
     HistoryPage,
     HistoryQuery,
+    ToolUse,
 )
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
@@ -31,7 +32,7 @@ from codemode_server.storage.tables import ALL_ROWS, calls, events, executions
 
 MAX_EXAMINED = 20_000
 MAX_COUNTED_CALLS = 50_000
-"""Newest calls of which decisions are counted."""
+"""Newest calls of which decisions and uses are counted."""
 _MAX_TOOLS = 4
 _CALLS_WITH_TOOLS = 100
 """So many calls of each execution are looked at for the tools."""
@@ -76,6 +77,17 @@ _DECISIONS = (
     .order_by(func.count().desc())
     .limit(_MAX_COUNTS)
 )
+_CALLED = (
+    select(calls.c.server, calls.c.tool, calls.c.started_at)
+    .join(executions, executions.c.execution_id == calls.c.execution_id)
+    .where(_OWN, calls.c.status.not_in([it for it in CallStatus if not it.may_have_been_sent]))
+    .order_by(_NEWEST_FIRST)
+    .limit(MAX_COUNTED_CALLS)
+    .subquery()
+)
+_USES = select(
+    _CALLED.c.server, _CALLED.c.tool, func.count().label("calls"), func.max(_CALLED.c.started_at).label("last_at")
+).group_by(_CALLED.c.server, _CALLED.c.tool)
 _TOOLS = (
     select(calls.c.execution_id, calls.c.server, calls.c.tool)
     .where(calls.c.execution_id.in_(bindparam("names", expanding=True)), calls.c.seq <= _CALLS_WITH_TOOLS)
@@ -136,6 +148,11 @@ class History:
         of = {"of_principal": principal.principal_id}
         rows = await self._database.rows(_DECISIONS, of)
         return [DecisionCount(*row) for row in rows]
+
+    async def uses(self, principal: Principal) -> dict[tuple[str, str], ToolUse]:
+        """How often tools were called and when last, among the newest calls that were sent, by raw server and tool."""
+        rows = await self._database.rows(_USES, {"of_principal": principal.principal_id})
+        return {(server, tool): ToolUse(count, last_at) for server, tool, count, last_at in rows}
 
 
 def statement(query: HistoryQuery) -> Select[Any]:

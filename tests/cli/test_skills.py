@@ -70,7 +70,7 @@ def test_all_of_the_text_is_shown_with_what_its_session_had_read(
 ) -> None:
     assert call(store, "show", "count") == 0
     shown = capsys.readouterr().out
-    assert "    drive.get: private" in shown
+    assert "its session had read drive.get: private" in shown.splitlines()
     assert "   3      return len(rows)" in shown
 
 

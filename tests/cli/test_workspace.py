@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.cli.workspace import clean, examine
+from codemode_server.cli.workspace import clean
 from codemode_server.executions.workspace import FOLDERS
+from codemode_server.records.workspace_files import examine
 from tests.behaviour.product import configuration, in_memory
 from tests.cli.test_commands import command
 

@@ -14,9 +14,12 @@ from codemode_server.config import load
 from codemode_server.domain.calls import Allow, Ask, Deny
 from codemode_server.domain.definitions import canonical_text, digest_of
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.flows import WORKSPACE, Source
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.tools import Effect, ToolDefinition
+from codemode_server.features.data_flow.source_store import SourceStore
 from codemode_server.features.pages.site import key_of
+from codemode_server.features.skills.store import SavedSkill, SkillStore
 from codemode_server.storage.cache import LISTINGS, STATES, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
@@ -24,9 +27,10 @@ from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.ownership import LockedFolders
 from codemode_server.storage.sealed_texts import SealedTexts
 from codemode_server.storage.server_states import RunningProduct, ServerState, ServerStates
+from codemode_server.support.private_files import private_subfolder, replace_private
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.listing_store import ListingStore
-from tests.web.pages import PROGRAM, TRIAGE, Call, Pages, State, pages, question
+from tests.web.pages import OWN, PROGRAM, TRIAGE, Call, Pages, State, pages, question
 
 LONG_SERVER = "customer-relationship-management-production"
 SERVERS: dict[str, Any] = {
@@ -159,6 +163,63 @@ def as_listed(tool: ToolDefinition) -> ToolDefinition:
     return replace(tool, digest=digest_of(canonical_text(tool)))
 
 
+SKILL = '''\
+"""Revenue of a region in the last 90 days."""
+from servers.postgres import query
+
+def revenue(region: str, days: int = 90) -> float:
+    """The sum of all orders of a region."""
+    rows = query(sql="SELECT sum(amount) AS revenue FROM orders WHERE region = $1", parameters=[region])
+    return rows[0]["revenue"]
+'''
+FILES = {
+    "results/x2fareport.json": 14_204,
+    "state/customers.parquet": 3_411_870,
+    "state/seen_issues.json": 912,
+    "reports/2026-Q3/revenue-by-region-and-customer-with-the-three-largest-orders-of-each.csv": 288_113,
+    "sessions/2026-11-30.md": 2_048,
+}
+LOGGED = """\
+INFO codemode_server.startup.serve: serving 4 servers, programs run in microVMs
+WARNING codemode_server.upstreams.connection: linear needs a sign-in: codemode-server auth login linear
+INFO codemode_server.upstreams.connection: postgres is ready again, after 2 attempts
+ERROR codemode_server.upstreams.connection: customer-relationship-management-production: the process ended with code 1
+    Error: connect ECONNREFUSED 127.0.0.1:5432
+    at TCPConnectWrap.afterConnect [as oncomplete] (node:net:1555:16)
+"""
+
+
+async def fill_files(folder: Path, state: State, now: float) -> None:
+    """A workspace, skills that programs saved, what sessions have read, and a log."""
+    (folder / "state").chmod(0o700)
+    workspace = private_subfolder(folder / "state", "workspaces", OWN.principal_id)
+    for name, size in FILES.items():
+        path = workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * size)
+    store = SkillStore(folder / "state", OWN)
+    skill = SavedSkill("revenue", SKILL, ExecutionId("x2fareport"), "s1", now - 1_790, ("postgres.query",))
+    store.put_in_use(skill.accepted(now - 1_700), shown=None)
+    newer = SKILL.replace("$1", "$1 AND paid")
+    store.propose(replace(skill, text=newer, execution_id=ExecutionId("x2fbtriage"), saved_at=now - 880))
+    named = replace(skill, name="overdue_invoices", text=SKILL.replace("revenue(", "overdue_invoices("))
+    store.propose(replace(named, saved_at=now - 870))
+    sources = (
+        ("s1", "github", "list_issues", {"untrusted"}),
+        ("s1", "postgres", "query", {"private"}),
+        (WORKSPACE, "postgres", "query", {"private"}),
+    )
+    database = Database(folder / "state")
+    for n, (holder, server, tool, labels) in enumerate(sources):
+        source = Source(server, tool, f"{server}.{tool}", frozenset(labels), now - 900 + n)
+        await SourceStore(database, state.thread).add((OWN.principal_id, holder), [source])
+    database.close()
+    began = time.strftime("%Y-%m-%d %H:%M:%S,000 ", time.localtime(now - 5_000))
+    lines = LOGGED.splitlines(keepends=True)
+    logs = private_subfolder(folder / "state", "logs")
+    replace_private(logs / "codemode.log", "".join(it if it[0] == " " else began + it for it in lines).encode())
+
+
 async def fill_servers(folder: Path, owner: LockedFolders) -> None:
     """Store the listings of the servers, and their states as a product reports them that runs as `owner`."""
     loaded, now = load(folder / "upstream.yaml"), time.time()
@@ -273,6 +334,7 @@ async def evening(folder: Path) -> AsyncIterator[tuple[Pages, State]]:
         owner = LockedFolders(folder / "state")
         await fill_servers(folder, owner)
         await fill_record(state, time.time())
+        await fill_files(folder, state, time.time())
         try:
             yield site, state
         finally:
@@ -292,6 +354,13 @@ VIEWS = {
     "add": "servers/add",
     "tool": f"tools/{GITHUB}/{key_of('create_issue')}",
     "permissions": "permissions?call=github/delete_branch",
+    "tools": "tools",
+    "skills": "skills",
+    "skill": f"skills/{key_of('overdue_invoices@x2fareport')}",
+    "workspace": "workspace",
+    "sources": "sources",
+    "audit": "audit",
+    "log": "log",
     "savings": "savings",
     "privacy-token": "privacy/EMAIL_1",
     "edit": f"servers/{GITHUB}/edit",

@@ -37,11 +37,14 @@ BROKEN_WORDS = """
     while (texts.nextNode()) {
       const text = texts.currentNode;
       if (!text.parentElement.closest("th, td, h1, h2, dt, dd, nav, button")) continue;
-      for (const word of text.data.matchAll(/[\\p{L}\\p{N}_]+/gu)) {
-        if (word[0].length > 24) continue;
-        range.setStart(text, word.index);
-        range.setEnd(text, word.index + word[0].length);
-        if (new Set(Array.from(range.getClientRects(), (it) => it.top)).size > 1) broken.push(word[0]);
+      for (const run of text.data.matchAll(/\\S+/gu)) {
+        if (run[0].length > 60) continue;  // an address
+        for (const word of run[0].matchAll(/[\\p{L}\\p{N}_]+/gu)) {
+          if (word[0].length > 24) continue;
+          range.setStart(text, run.index + word.index);
+          range.setEnd(text, run.index + word.index + word[0].length);
+          if (new Set(Array.from(range.getClientRects(), (it) => it.top)).size > 1) broken.push(word[0]);
+        }
       }
     }
     return broken;

@@ -18,6 +18,7 @@ from codemode_server.features import create
 from codemode_server.features.pages.config_edits import ConfigEdits
 from codemode_server.features.pages.edit_forms import EditForms
 from codemode_server.features.pages.record_pages import RecordPages
+from codemode_server.features.pages.report_pages import ReportPages
 from codemode_server.features.pages.server_forms import ServerForms
 from codemode_server.features.pages.server_pages import ServerPages
 from codemode_server.features.pages.sign_in_forms import SignInForms
@@ -54,6 +55,7 @@ async def serving(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
     with closing(Records(loaded, shows_all=True)) as records:
         site = Site(records)
         RecordPages(site, records, create("token_reveals", loaded, records.thread))
+        ReportPages(site, records)
         edits = ConfigEdits(site, records)
         forms = ServerForms(site, records, edits)
         EditForms(site, records, forms, edits)

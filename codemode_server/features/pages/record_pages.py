@@ -80,7 +80,10 @@ class RecordPages:
             site.get("privacy/{name}", partial(self._token, tokens))
             site.post("privacy/{name}", partial(self._reveal, tokens))
         site.get("permissions", self._permissions)
+        site.more.append(("permissions", "Permissions"))
         site.get("savings", self._savings)
+        if records.savings is not None:
+            site.more.append(("savings", "Savings"))
 
     async def _executions(self, request: Request) -> Response:
         given = {name: value[:_MAX_SEARCH_CHARACTERS] for name, value in request.query_params.items()}

@@ -6,7 +6,6 @@ a page of this origin, and with the token that its page had.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,20 +20,15 @@ from starlette.types import Receive, Scope, Send
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.features.pages.rendering import SCRIPT, STYLE, bare_page, page
 from codemode_server.records.executions import Records
+from codemode_server.records.reports import key_of as key_of  # who uses the site gives addresses by it
 from codemode_server.support import loopback_server
 
 ENTRANCE = "/open/"
 """The beginning of the path that admits a browser; the code follows."""
 _COOKIE = "codemode"
-_KEY_CHARACTERS = 16
 _BYTES = 32
 Respond = Callable[[Request], Awaitable[Response]]
 RespondToForm = Callable[[Request, Mapping[str, str]], Awaitable[Response]]
-
-
-def key_of(name: str) -> str:
-    """The digest that addresses and forms of the pages have in place of a name that a server or a file gave."""
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_CHARACTERS]
 
 
 def _equal(one: str, other: str) -> bool:
@@ -58,6 +52,8 @@ class Site:
         self.form_token = secrets.token_urlsafe(_BYTES)
         """Every form has to send it."""
         self._routes: list[Route] = []
+        self.more: list[tuple[str, str]] = []
+        """The paths and titles of the pages that the navigation has under "More"."""
         self._done: tuple[str, str] = ("", "")
         """The effect of the person's last action, behind the number that the address of the page has which shows it."""
 
@@ -104,6 +100,7 @@ class Site:
             template,
             base=self.base,
             section=section,
+            more_pages=self.more,
             token=self.form_token,
             waiting=[it.approval_id for it in questions],
             asked={it.execution_id: it.approval_id for it in reversed(questions)},

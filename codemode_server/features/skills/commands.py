@@ -9,25 +9,20 @@ import difflib
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
 
 from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.cli.terminal import configuration, is_confirmed, local_time, person_confirms, show
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.executions.preflight.reading import read
-from codemode_server.features.skills.library import ProjectSkills
-from codemode_server.features.skills.rules import facts_of, unreviewed_imports
-from codemode_server.features.skills.store import SavedSkill, SkillStore
-from codemode_server.startup.stores import database_place, state_folder
+from codemode_server.features.skills.reports import Found, line_of, report, saved_skills, store_of
+from codemode_server.features.skills.rules import facts_of
+from codemode_server.features.skills.store import SkillStore
+from codemode_server.records.reports import Report
+from codemode_server.startup.stores import database_place
 from codemode_server.storage.audit import Audit
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.support.text import escaped, first_lines, legible, one_line
+from codemode_server.support.text import escaped, legible, one_line
 
-_MAX_LINE_CHARACTERS = 500
-_MAX_SOURCES = 20
 _PAGE_WIDTH = 100
 _CONTINUED = "…"
 """Begins the rest of a longer line; no number of a line and no mark of a difference does."""
@@ -51,9 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     loaded = configuration(parsed, require_trust=False, resolve=False)
-    store = SkillStore(state_folder(loaded.settings), local_principal(loaded.settings))
+    store = store_of(loaded)
     if parsed.action == "list":
-        show(_page(loaded, store))
+        show(_page(report(loaded, store)))
         return 0
     found = _find(store, parsed.name)
     match parsed.action:
@@ -68,29 +63,16 @@ def run(parsed: argparse.Namespace) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    skill: SavedSkill
-    in_use: SavedSkill | None
-    """The skill in use under its name; the skill itself, unless that is a proposal."""
-
-    @property
-    def title(self) -> str:
-        return _title(self.skill)
-
-
 def _find(store: SkillStore, name: str) -> Found:
     name, _, execution = name.removesuffix(".py").partition("@")
-    in_use = next((it for it in store.in_use() if it.name == name), None)
-    proposals = [it for it in store.proposals() if it.name == name and execution in ("", it.execution_id)]
+    found = [it for it in saved_skills(store) if it.skill.name == name and execution in ("", it.skill.execution_id)]
+    proposals = [it for it in found if it.skill.is_proposal]
     if len(proposals) > 1:
-        titles = ", ".join(_title(it) for it in proposals)
+        titles = ", ".join(it.title for it in proposals)
         raise CodemodeError(f"several proposals have this name; say which: {titles}")
-    if proposals:
-        return Found(proposals[0], in_use)
-    if in_use is not None and execution in ("", in_use.execution_id):
-        return Found(in_use, in_use)
-    raise CodemodeError(f"no skill {one_line(name, 80)!r} was saved by a program; `codemode-server skills list`")
+    if not found:
+        raise CodemodeError(f"no skill {one_line(name, 80)!r} was saved by a program; `codemode-server skills list`")
+    return found[0]
 
 
 def _accept(store: SkillStore, found: Found, loaded: LoadedSettings) -> int:
@@ -131,27 +113,20 @@ def _reject(store: SkillStore, found: Found, loaded: LoadedSettings, *, is_sure:
 
 def _record_review(loaded: LoadedSettings, store: SkillStore, found: Found, kind: AuditEventKind, status: str) -> None:
     skill, thread = found.skill, DatabaseThread(database_place(loaded.settings))
-    reason = f"{found.title}, saved by execution {_line(skill.execution_id)}, SHA-256 {skill.digest[:16]}"
+    reason = f"{found.title}, saved by execution {line_of(skill.execution_id)}, SHA-256 {skill.digest[:16]}"
     more = {"server": "skills", "tool": skill.name, "reason": reason, "status": status}
     with closing(thread):
         Audit(thread).append(AuditEvent.by_person(kind, store.principal, **more))
 
 
-def _page(loaded: LoadedSettings, store: SkillStore) -> str:
-    proposals, in_use = store.proposals(), store.in_use()
-    project = ProjectSkills(Path(loaded.settings.state.skills)).entries()
+def _page(found: Report) -> str:
     lines: list[str] = []
-    by_name = {it.name: it for it in in_use}
-    for it in (*proposals, *in_use):
-        facts = facts_of(it.name, it.text)
-        lines.append(f"{_title(it)}: {_state(it, by_name.get(it.name))}; saved {local_time(it.saved_at)}")
-        lines += [f"    {_line(it)}" for it in (facts.signature, facts.summary) if it]
-        lines.append(f"    calls {_line(', '.join(it.tools))}" if it.tools else "    calls no tools")
-    lines += [f"{_line(it.name)}: yours, in {escaped(loaded.settings.state.skills)}/" for it in project]
-    lines += [f"{_line(str(it))}: not a skill that this product wrote; remove it" for it in store.unreadable()]
-    if proposals:
-        lines += ["", "codemode-server skills show | diff | accept | reject NAME"]
-    return "\n".join(lines) if lines else "there are no skills"
+    for row in found.rows:
+        texts, state, saved_at, called = row.cells
+        title, *more = texts if isinstance(texts, tuple) else (texts,)
+        lines.append(f"{title}: {state}" + (f"; saved {local_time(saved_at)}" if isinstance(saved_at, float) else ""))
+        lines += [f"    {it}" for it in (*more, called) if it]
+    return "\n".join([*lines, *(["", *found.about] if found.about else [])]) or "there are no skills"
 
 
 def _whole(found: Found) -> str:
@@ -180,36 +155,7 @@ def _rows(mark: str, line: str) -> Iterator[str]:
 
 
 def _head(found: Found) -> list[str]:
-    skill = found.skill
-    lines = [
-        f"{found.title}: {_state(skill, found.in_use)}",
-        f"saved {local_time(skill.saved_at)} by execution {_line(skill.execution_id)}",
-        f"calls {_line(', '.join(skill.tools))}" if skill.tools else "calls no tools",
-    ]
-    reading = read(skill.text)
-    modules = sorted({module for _, module in unreviewed_imports(reading)}) if reading is not None else []
-    if modules:
-        names = _line(", ".join(modules))
-        lines.append(f"imports {names}, which is not shown here: from sandbox.packages or the image of the sandbox,")
-        lines.append("    else from /workspace, where programs can change it after you have accepted this skill")
-    if skill.sources:
-        lines.append("its session had read:")
-        sources = [f"    {_line(it.title)}: {', '.join(sorted(it.labels)) or 'no label'}" for it in skill.sources]
-        lines += first_lines(sources, _MAX_SOURCES, "    and {:,} more")
+    lines = [f"{found.title}: {found.state}"]
+    for name, values in found.facts:
+        lines += [f"{name} {values[0]}"] if len(values) == 1 else [f"{name}:", *(f"    {it}" for it in values)]
     return lines
-
-
-def _state(skill: SavedSkill, in_use: SavedSkill | None) -> str:
-    if skill.is_proposal:
-        return "a new version, waits for you" if in_use is not None else "waits for you"
-    if skill.is_changed:
-        return "changed since it was accepted, so nothing can import it; accept it again, or reject it"
-    return "in use, not reviewed" if skill.accepted_at is None else f"accepted {local_time(skill.accepted_at)}"
-
-
-def _title(skill: SavedSkill) -> str:
-    return f"{skill.name}@{_line(skill.execution_id)}" if skill.is_proposal else skill.name
-
-
-def _line(text: str) -> str:
-    return one_line(text, _MAX_LINE_CHARACTERS)

@@ -1,15 +1,17 @@
 """The list of tools that each session of a host has.
 
 It stays the same for a whole session, since hosts put it before everything that they send to a model: its first request
-fixes it, but for the annotations of our tools, which models don't read, and for tools of servers that were never listed
-before. Requests without a session (HTTP, protocol 2026-07-28) get the same list until the tools of the servers or the
-settings change.
+fixes it, but for the annotations of our tools, which models don't read, and for servers that were never listed before.
+Their tools are added to our descriptions until the first call of a tool, and their direct tools at any time.
+
+Requests without a session (HTTP, protocol 2026-07-28) get the same list until the tools of the servers or the settings
+change.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +38,10 @@ class _Offered:
 
     definitions: Definitions
     made_from: object
-    unlisted: frozenset[str] = frozenset()
-    """Raw names of servers that may have direct tools and had none in their last listing."""
+    unlisted: frozenset[str]
+    """Raw names of servers that had no tools when it was made, or when some were added last."""
+    is_fixed: bool = False
+    """True once the session has called a tool."""
 
 
 class OfferedTools:
@@ -72,39 +76,41 @@ class OfferedTools:
         offered = self._sessions.get(_key(session))
         return definitions(product.config.settings) if offered is None else offered.definitions
 
+    def fix(self, session: Session) -> None:
+        """Descriptions of this session no longer change: its model has read them."""
+        if (offered := self._sessions.get(_key(session))) is not None:
+            offered.is_fixed = True
+
     def direct(self, session: Session, product: Product) -> dict[str, dict[str, Any]]:
         """The tools of servers in the list, by the names that the host has for them."""
         if (tools := product.tools.direct_tools) is None:
             return {}
         return {it["name"]: it for it in self.of(session, product) if tools.server_of(it) is not None}
 
-    def unlisted(self, product: Product) -> frozenset[str]:
-        """The servers that may have direct tools and were never listed."""
-        tools = product.tools.direct_tools
-        return frozenset() if tools is None else tools.servers.difference(_listed(product.tools.current()))
-
     def _new(self, made_from: object, product: Product) -> _Offered:
-        tools = product.tools.direct_tools
         if self.given is None:
-            return _Offered(product.tools.offered(), made_from, self.unlisted(product))
-        if tools is None:
-            return _Offered(self.given, made_from)
-        return _Offered(self.given, made_from, tools.servers.difference(map(tools.server_of, self.given)))
+            return _Offered(product.tools.offered(), made_from, unlisted(product.tools.current()))
+        return _Offered(self.given, made_from, product.tools.unlisted_at_start)
 
     def _add_listed(self, offered: _Offered, product: Product) -> None:
         """Add the tools of servers that were listed for the first time since the list was made. No other tool is added,
         changed or taken away, so that hosts can cache prompts."""
-        listed = offered.unlisted.intersection(_listed(product.tools.current()))
-        if not listed or (tools := product.tools.direct_tools) is None:
+        still = unlisted(product.tools.current())
+        if not (listed := offered.unlisted - still):
             return
-        offered.unlisted -= listed
-        names = {it["name"] for it in offered.definitions}
-        added = [it for it in tools.definitions() if tools.server_of(it) in listed and it["name"] not in names]
-        offered.definitions = [*offered.definitions, *added]
+        offered.unlisted &= still
+        if not offered.is_fixed:
+            fresh = {it["name"]: it for it in product.tools.offered() if it["name"] in meta_tools()}
+            offered.definitions = [fresh.get(it["name"], it) for it in offered.definitions]
+        if (tools := product.tools.direct_tools) is not None:
+            names = {it["name"] for it in offered.definitions}
+            added = [it for it in tools.definitions() if tools.server_of(it) in listed and it["name"] not in names]
+            offered.definitions = [*offered.definitions, *added]
 
 
-def _listed(catalog: Catalog) -> Iterable[str]:
-    return (it.raw_name for it in catalog.servers if it.tools)
+def unlisted(catalog: Catalog) -> frozenset[str]:
+    """Raw names of the servers without tools so far."""
+    return frozenset(it.raw_name for it in catalog.servers if not it.tools)
 
 
 def _key(session: Session) -> str:

@@ -82,6 +82,10 @@ class ListedTools(Protocol):
     def prompts(self) -> Prompts | None:
         """None if no server has prompts."""
 
+    @property
+    def unlisted_at_start(self) -> frozenset[str]:
+        """Raw names of the servers whose tools were not known when the product began to start."""
+
     def offered(self) -> list[dict[str, Any]]:
         """The answer to `tools/list` for a session that begins now."""
 

@@ -36,7 +36,7 @@ from codemode_server.mcp_server.callers import Callers
 from codemode_server.mcp_server.host_requests import HostRequests, features_of
 from codemode_server.mcp_server.host_trace import continue_host_trace
 from codemode_server.mcp_server.instructions import INSTRUCTIONS
-from codemode_server.mcp_server.offered_tools import OfferedTools, unknown_tool
+from codemode_server.mcp_server.offered_tools import OfferedTools, unknown_tool, unlisted
 from codemode_server.mcp_server.opening import CAPABILITIES
 from codemode_server.mcp_server.product import Product, ToolContext
 from codemode_server.mcp_server.rendering import SCHEME
@@ -211,6 +211,7 @@ class McpServer(Server[Any]):
             product = await self._ready()
             context = await self._context(product, request, params)
             session = context.caller.session
+            self._offered.fix(session)
             if spec is None or arguments is None:
                 answer = await self._call_direct(params.name, given, context)
             else:
@@ -329,11 +330,11 @@ class McpServer(Server[Any]):
                 await self._announce("tools")
 
     async def _announce_listings(self, product: Product) -> None:
-        waiting, prompts, revision = self._offered.unlisted(product), _prompts_of(product), 0
+        waiting, prompts, revision = unlisted(product.tools.current()), _prompts_of(product), 0
         while True:
             revision = await product.tools.wait_newer(revision)
             await anyio.sleep(_ANNOUNCED_AFTER_S)
-            still_waiting, before = waiting & self._offered.unlisted(product), prompts
+            still_waiting, before = waiting & unlisted(product.tools.current()), prompts
             prompts = _prompts_of(product)
             if still_waiting != waiting:
                 waiting = still_waiting

@@ -21,6 +21,7 @@ from codemode_server.features import create
 from codemode_server.features.changed_tools.tool_definitions import ToolDefinitions
 from codemode_server.features.changed_tools.visible_listings import SeenListings, VisibleListings
 from codemode_server.mcp_server.listing import Listing, listing_of
+from codemode_server.mcp_server.offered_tools import unlisted
 from codemode_server.mcp_server.tools.registry import definitions
 from codemode_server.search.usage_store import load_uses
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
@@ -73,6 +74,7 @@ class UpstreamCatalog:
         self._preparing = anyio.Lock()
         self._catalog = Catalog.build([])
         self._catalog = self._newest()
+        self.unlisted_at_start = unlisted(self._catalog)
         self._has_had_direct_tools = self._may_have_direct_tools()
         self._is_old = False
 

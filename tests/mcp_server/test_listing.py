@@ -87,18 +87,40 @@ async def test_a_tool_that_the_permissions_refuse_is_not_listed(tmp_path: Path) 
     assert "slack" not in description, "nothing of it can be called"
 
 
-async def test_a_session_keeps_its_text_when_servers_change_and_the_next_one_gets_the_new(tmp_path: Path) -> None:
-    """Hosts put the list of tools before everything else that they send, so a change of it costs their prompt cache."""
+@pytest.mark.parametrize("is_called", [False, True])
+async def test_tools_listed_for_the_first_time_are_shown_until_the_session_calls_a_tool(
+    tmp_path: Path, *, is_called: bool
+) -> None:
+    """Hosts put the list of tools before everything else that they send, so a change of it costs their prompt cache;
+    before the first call of a new user's first session there is nothing to lose, and his model gets the names."""
     path = configuration(tmp_path, office(tmp_path, "slack"))
     async with App.open(load(path)) as app, Client(app.front) as client:
         first = (await client.list_tools()).tools
         assert "servers.slack" in (first[3].description or "")
         assert "get_channel_history" not in (first[3].description or ""), "nothing is known of it, and nobody waits"
+        if is_called:
+            await client.call_tool("read_tool", {"path": "nothing"})
         app.connect()
         assert await app.pool.wait_settled(30)
+        then = (await client.list_tools()).tools
+        assert ("get_channel_history(" in (then[3].description or "")) != is_called
+        assert (then == first) == is_called
+        await client.call_tool("read_tool", {"path": "nothing"})
+        assert (await client.list_tools()).tools == then
+
+
+async def test_a_session_keeps_its_text_when_settings_change_and_the_next_one_gets_the_new(tmp_path: Path) -> None:
+    path = configuration(tmp_path, office(tmp_path, "slack"))
+    async with in_memory(path):
+        pass
+    before, edited = load(path), load(configuration(tmp_path, office(tmp_path, "slack"), search={"listed_tokens": 0}))
+    async with App.open(before) as app, Client(app.front) as client:
+        first = (await client.list_tools()).tools
+        assert "get_channel_history(" in (first[3].description or ""), "as of the last run"
+        app.config.replace(edited.settings, app.config.redactor)
         assert (await client.list_tools()).tools == first
-    async with App.open(load(path)) as app, Client(app.front) as client:
-        assert "get_channel_history(" in ((await client.list_tools()).tools[3].description or ""), "as of the last run"
+    async with App.open(edited) as app, Client(app.front) as client:
+        assert "slack" not in ((await client.list_tools()).tools[3].description or "")
 
 
 async def test_the_first_list_is_the_product_s_own_also_if_a_server_s_entry_can_not_be_used(tmp_path: Path) -> None:

@@ -272,9 +272,11 @@ def test_a_session_of_the_newest_protocol_survives_its_server_and_hears_of_chang
     (server,) = ada.servers()
     os.kill(server["pid"], signal.SIGKILL)
     wait_for_end(server["pid"])
+    before = len(host.others)  # with the tools that the first server has listed meanwhile
     wait_until(lambda: host.ask("tools/call", **PROGRAM, _meta=META)["result"].get("isError") is False)
     methods = [it["method"] for it in host.others]
-    assert methods == ["notifications/subscriptions/acknowledged", "notifications/tools/list_changed"]
+    assert methods[0] == "notifications/subscriptions/acknowledged"
+    assert set(methods[before:]) == {"notifications/tools/list_changed"}
 
 
 def test_what_is_no_host_is_not_served_and_harms_no_other(ada: Person) -> None:

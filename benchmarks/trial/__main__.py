@@ -20,7 +20,7 @@ from typing import Any
 import anyio
 
 from benchmarks.tasks.arms import ARMS
-from benchmarks.trial import others, ours, plan, scripted
+from benchmarks.trial import mcpmark, others, ours, plan, scripted
 from benchmarks.trial.records import Records, RecordsError
 from benchmarks.trial.report import report
 from benchmarks.trial.run import BudgetSpent, Trial
@@ -37,6 +37,10 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     tasks = [task for name in options.tasks or ["ours"] for task in suite(name)]
     tasks = [task for task in tasks if not options.only or task.name in options.only]
+    if not tasks:
+        return _fail("no task")
+    if options.scripted and not all(task.solution for task in tasks):
+        return _fail("the tasks of MCPMark have no reference solutions for --scripted")
     arms = options.arm or ["direct", "codemode-server"]
     body = json.loads(options.body)
     with ExitStack() as stack:
@@ -83,6 +87,8 @@ def suite(name: str) -> Sequence[Task]:
         return ours.tasks()
     if name in ("tau2", "bfcl"):
         return others.tasks_of(name)
+    if name.startswith("mcpmark:"):
+        return mcpmark.tasks_of(Path(name.removeprefix("mcpmark:")).resolve(), partial(print, file=sys.stderr))
     tasks: Sequence[Task] = importlib.import_module(name).tasks()
     return tasks
 
@@ -99,7 +105,9 @@ def _parser() -> argparse.ArgumentParser:
     env: Any = os.environ.get
     parser.add_argument("--model", help="as the endpoint calls it")
     parser.add_argument("--arm", action="append", choices=ARMS, help="repeated; default: direct, codemode-server")
-    parser.add_argument("--tasks", action="append", help="ours, tau2, bfcl, or a module with `tasks()`; repeated")
+    parser.add_argument(
+        "--tasks", action="append", help="ours, tau2, bfcl, mcpmark:FOLDER, or a module with tasks(); repeated"
+    )
     parser.add_argument("--only", action="append", help="the name of a task; repeated")
     parser.add_argument("--runs", type=int, default=5, help="of each task through each arm")
     parser.add_argument("--seed", type=int, default=1, help="of the order")

@@ -58,10 +58,12 @@ class Task:
     """One for each message."""
     permissions: Mapping[str, Any] = field(default_factory=dict)
     """What the person has forbidden: `permissions` of upstream.yaml."""
+    version: str = ""
+    """Of what the digests of our code don't cover."""
 
     def frozen(self) -> dict[str, Any]:
         """What the plan's hash covers, beside the digest of the code."""
-        named = {name: getattr(self, name) for name in ("suite", "expected", "system")}
+        named = {name: getattr(self, name) for name in ("suite", "expected", "system", "version")}
         return {**named, "messages": list(self.messages), "permissions": dict(self.permissions)}
 
 

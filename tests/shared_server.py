@@ -91,14 +91,23 @@ class Person:
 
 @contextmanager
 def person(config: Path) -> Iterator[Person]:
-    """`config`: the configuration of all hosts. Its data folder has a short path: those of sockets are bounded."""
-    data = Path(tempfile.mkdtemp(prefix="shared-"))
-    it = Person(config, data)
+    """`config`: the configuration of all hosts."""
+    with short_folder("shared-") as data:
+        it = Person(config, data)
+        try:
+            yield it
+        finally:
+            it.end()
+
+
+@contextmanager
+def short_folder(prefix: str) -> Iterator[Path]:
+    """A data folder whose path is short: those of sockets are bounded."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
     try:
-        yield it
+        yield folder
     finally:
-        it.end()
-        shutil.rmtree(data)
+        shutil.rmtree(folder)
 
 
 def ended(host: subprocess.Popen[str]) -> None:

@@ -32,6 +32,8 @@ class Project:
     folder: Path
     model_url: str
     config: Path
+    data: Path
+    """The product's data folder, in which the socket of the running server is; its path is short, as a socket's is."""
 
     @property
     def home(self) -> Path:
@@ -39,12 +41,12 @@ class Project:
 
     @property
     def command(self) -> list[str]:
-        return [str(installed_command(self.folder)), "serve", "--standalone", "--config", str(self.config)]
+        return [str(installed_command(self.folder)), "--config", str(self.config)]
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of the product: else it would compile its sandbox anew for each home."""
-        return {"XDG_CACHE_HOME": str(component.cache_folder().parent)}
+        """Of the product: without its cache it would compile its sandbox anew for each home."""
+        return {"XDG_CACHE_HOME": str(component.cache_folder().parent), "XDG_DATA_HOME": str(self.data)}
 
     def write(self, path: str, content: str | dict[str, Any]) -> None:
         """A file under the home."""

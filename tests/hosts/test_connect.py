@@ -75,7 +75,7 @@ def connected(listing_host: tuple[ModelHost, NodeTools], tmp_path_factory: pytes
     host, tools = listing_host
     connection = CONNECTIONS[host.name]
     folder = tmp_path_factory.mktemp(host.name)
-    project = Project(folder, "", configured(folder, "github"))
+    project = Project(folder, "", configured(folder, "github", server={"idle_minutes": 0}), folder)
     project.home.mkdir()
     host = replace(host, configure=lambda _project: connection.environment)
     if connection.add:

@@ -1,7 +1,7 @@
 """What models get of our answers through real hosts: Claude Code, Codex, Gemini CLI and opencode, from npm.
 
-Each host starts the product as its own configuration says, and its model is a scripted one on loopback. So the request
-that the host sends to its model is read as it is; nothing leaves this machine.
+Each host starts the product as its own configuration says, attached to a running server; its model is a scripted one
+on loopback. So the request that the host sends to its model is read as it is; nothing leaves this machine.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import anyio
 import pytest
 
 from tests.behaviour.product import over_stdio
-from tests.hosts.kit import NodeTools, configured, reached
+from tests.hosts.kit import NodeTools, configured, reached, until
 from tests.hosts.model_hosts import ModelHost, Project
 from tests.hosts.scripted_model import ScriptedModel, Seen, scripted_model
+from tests.shared_server import short_folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.network]
 
@@ -83,10 +84,14 @@ def conversation(installed_host: Installed, tmp_path_factory: pytest.TempPathFac
 @contextmanager
 def started(folder: Path) -> Iterator[tuple[Project, ScriptedModel]]:
     """A project with a home of its own, and a model to talk to."""
-    with scripted_model(PROGRAM) as model:
-        project = Project(folder, model.url, configured(folder, "github", results={}))
+    config = configured(folder, "github", results={}, server={"idle_minutes": 0})
+    with scripted_model(PROGRAM) as model, short_folder("hosts-") as data:
+        project = Project(folder, model.url, config, data)
         project.home.mkdir()
         yield project, model
+        run = data / "codemode-server" / "run"
+        assert [*run.glob("*.log")], "the control: a server was started for its hosts"
+        until(lambda: not [*run.glob("*.sock")])
 
 
 async def _description(config: Path) -> str:

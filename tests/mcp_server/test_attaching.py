@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import struct
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,17 +16,17 @@ import codemode_server
 from codemode_server.shim import attaching
 from codemode_server.shim.attaching import Attaching, NotAttached
 from codemode_server.startup import shared_server
+from tests.shared_server import short_folder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there each host has a product of its own")
 
 
 @pytest.fixture
 def data(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of sockets, whose path is short enough."""
-    folder = Path(tempfile.mkdtemp(prefix="attaching-"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
-    yield attaching.folder()
-    shutil.rmtree(folder)
+    """The folder of sockets."""
+    with short_folder("attaching-") as folder:
+        monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+        yield attaching.folder()
 
 
 def test_a_server_that_never_answers_does_not_hold_its_hosts(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

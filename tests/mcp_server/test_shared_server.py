@@ -15,12 +15,15 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.behaviour.product import configuration, office
-from tests.shared_server import Person, ended, is_running, person, run, text_of, wait_for_end, wait_until
+from codemode_server.shim.main import STANDALONE
+from tests.behaviour.person import choosing
+from tests.behaviour.product import configuration, office, over_stdio
+from tests.shared_server import ROOT, Person, ended, is_running, person, run, text_of, wait_for_end, wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -74,6 +77,23 @@ def test_a_session_reads_no_result_of_another(ada: Person) -> None:
     names = "from codemode import results\n[*results]"
     assert "x" in run(one, names), "the control"
     assert run(other, names).split() == ["value:", "[]"]
+
+
+async def test_a_person_answers_for_the_sessions_of_one_host_and_no_other(tmp_path: Path) -> None:
+    """The official client, in both eras of the protocol. What Ada allows in her session is asked about in Bob's."""
+    rules = {"rules": [{"ask": "github/create_issue"}]}
+    config = configuration(tmp_path, office(tmp_path, "github", is_forked=False), permissions=rules)
+    ada, bob = choosing("Allow this tool in this session, whatever it sends"), choosing("No")
+    with person(config) as it:
+        environment = {"PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(it.data), STANDALONE: "0"}
+        hosts = partial(over_stdio, config, env=environment, is_forked=False)
+        async with hosts(mode="legacy", **ada.callbacks) as of_ada, hosts(mode="auto", **bob.callbacks) as of_bob:
+            (server,) = it.servers()
+            assert server["sessions"] == 2
+            for host, title in ((of_ada, "one"), (of_bob, "two"), (of_ada, "three")):
+                await host.run(f"from servers.github import create_issue\ncreate_issue('ada', 'web', {title!r})")
+            assert [len([seen for seen in one.seen if seen != "roots/list"]) for one in (ada, bob)] == [1, 1]
+            assert [call["title"] for call in of_ada.reached("create_issue")] == ["one", "three"]
 
 
 def test_what_a_host_starts_is_small(ada: Person) -> None:

@@ -1,19 +1,20 @@
-"""The arms: what a model has at first, how it calls a tool, and the turns of one that makes no mistake.
+"""The arms without a product, and those with codemode-server: what a model has at first, how it calls a tool, and the
+turns of one that makes no mistake.
 
-`opened(arm, task, place)` gives a session with processes of its own: the servers behind the recorder, and the product
-before them. `Session.solve` makes the turns of the reference solution.
+`opened(arm, task, place, log)` gives a session with processes of its own: the servers behind the recorder, and the
+product before them. `Session.solve` makes the turns of the reference solution.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import anyio
 from mcp import Client, StdioServerParameters, stdio_client
@@ -21,100 +22,29 @@ from mcp.client import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from benchmarks.product import configuration
+from benchmarks.tasks.peers import PEERS
 from benchmarks.tasks.servers import entries
+from benchmarks.tasks.sessions import READY_SECONDS, Answer, Request, Session, request_of
 from benchmarks.tasks.task import Call, Place, Task
-from codemode_server.support.json_values import with_texts_mapped
 
-CALL_SECONDS = 120.0
-READY_SECONDS = 60.0
 DENIED = "The user has denied this tool."
-
-
-@dataclass(frozen=True)
-class Request:
-    """A call as the model makes it."""
-
-    name: str
-    arguments: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the model gets from a call."""
-
-    text: str
-    is_error: bool = False
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One message of the model with calls that are made at once, and what it gets."""
-
-    requests: Sequence[Request]
-    answers: Sequence[Answer]
-
-
-@dataclass
-class Session:
-    """One arm on one task. Texts and arguments name the data as `/data`."""
-
-    task: Task
-    place: Place
-    clients: dict[str, Client] = field(default_factory=dict)
-    """By server; a product is the only one, with an empty name."""
-    definitions: list[dict[str, Any]] = field(default_factory=list)
-    """The tools that the model has at first: `name`, `description`, `inputSchema`."""
-    instructions: str = ""
-    turns: list[Turn] = field(default_factory=list)
-    tool_seconds: float = 0.0
-    """How long the model waited for the answers to its turns."""
-    recall: float | None = None
-    """Share of the needed tools that the first search found; None without a search."""
-
-    def configured(self, servers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """The processes that the host starts, by the name of the server."""
-        return servers
-
-    async def prepare(self) -> None:
-        """Wait until every server can be called, and read what the model has at first."""
-        for server, client in self.clients.items():
-            prefix = f"{server}__" if server else ""
-            self.definitions += [
-                {"name": f"{prefix}{tool.name}", "description": tool.description, "inputSchema": tool.input_schema}
-                for tool in (await client.list_tools()).tools
-            ]
-        self.instructions = "\n".join(filter(None, (client.instructions for client in self.clients.values())))
-
-    async def solve(self) -> str:
-        """Make the turns of the reference solution; the answer."""
-        raise NotImplementedError
-
-    async def attempt(self, call: Call) -> None:
-        """Try a call that the person has forbidden, in the way of this arm; outside of what is counted."""
-        raise NotImplementedError
-
-    async def call(self, request: Request) -> Answer:
-        """One call of the model's, which counts as no turn."""
-        server, _, name = request.name.rpartition("__") if "" not in self.clients else ("", "", request.name)
-        arguments = with_texts_mapped(request.arguments, self.place.real)
-        result = await self.clients[server].call_tool(name, arguments, read_timeout_seconds=CALL_SECONDS)
-        text = "\n".join(getattr(block, "text", "") for block in result.content)
-        return Answer(self.place.shown(text), bool(result.is_error))
-
-    async def turn(self, *requests: Request) -> list[Answer]:
-        """The answers to calls that are made at once, in the order of the calls."""
-        answers: dict[int, Answer] = {}
-
-        async def answer(number: int) -> None:
-            answers[number] = await self.call(requests[number])
-
-        started = time.perf_counter()
-        async with anyio.create_task_group() as group:
-            for number in range(len(requests)):
-                group.start_soon(answer, number)
-        self.tool_seconds += time.perf_counter() - started
-        self.turns.append(Turn(requests, [answers[number] for number in range(len(requests))]))
-        return list(self.turns[-1].answers)
+BESIDE = (
+    "fetch/fetch",
+    "filesystem/read_text_file",
+    "git/git_log",
+    "git/git_show",
+    "git/git_status",
+    "memory/search_nodes",
+    "orders/read_query",
+    "time/convert_time",
+)
+"""Tools of the arm with tools beside: what is read often, chosen before anything was measured."""
+TOOL_SEARCH: dict[str, Any] = {
+    "name": "tool_search",
+    "description": "Loads the definitions of deferred tools, so that they can be called. Query: `select:NAME,NAME` for "
+    "tools by name, or words to search for. Deferred tools:",
+    "inputSchema": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+}
 
 
 class Direct(Session):
@@ -136,6 +66,38 @@ class Direct(Session):
         return await super().call(request)
 
 
+class Deferred(Direct):
+    """As Claude Code does it with many tools: the model has their names, and a search brings the definitions."""
+
+    deferred: dict[str, dict[str, Any]]
+    """The tools whose definitions a search can bring, by name."""
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        self.deferred = {each["name"]: each for each in self.definitions}
+        self.definitions = [TOOL_SEARCH | {"description": f"{TOOL_SEARCH['description']} {', '.join(self.deferred)}"}]
+
+    async def solve(self) -> str:
+        names = dict.fromkeys(request_of(call).name for calls in self.task.direct for call in calls)
+        await self.turn(Request("tool_search", {"query": f"select:{','.join(names)}"}))
+        return await super().solve()
+
+    async def call(self, request: Request) -> Answer:
+        if request.name != "tool_search":
+            return await super().call(request)
+        chosen, _, names = str(request.arguments["query"]).partition("select:")
+        found = [self.deferred[name] for name in names.split(",") if name in self.deferred]
+        if chosen:
+            words = set(re.findall(r"\w{3,}", chosen.lower()))
+
+            def hits(definition: dict[str, Any]) -> int:
+                text = f"{definition['name']} {definition['description']}".lower()
+                return sum(word in text for word in words)
+
+            found = [each for each in sorted(self.deferred.values(), key=hits, reverse=True)[:5] if hits(each)]
+        return Answer("\n".join(map(json.dumps, found)) or "No tool matches.", not found)
+
+
 class CodeMode(Session):
     """codemode-server before the servers, with its own defaults but for rules and a backend that every machine has."""
 
@@ -149,7 +111,7 @@ class CodeMode(Session):
         deadline = time.monotonic() + READY_SECONDS
         while True:
             listed = (await self.call(Request("list_dir", {"path": "/servers"}))).text
-            if all(re.search(rf"^{server}/ .* · [1-9]\d* tools", listed, re.MULTILINE) for server in self.task.servers):
+            if all(re.search(rf"^{server}/ .* · [1-9]\d* tool", listed, re.MULTILINE) for server in self.task.servers):
                 break
             if time.monotonic() > deadline:
                 raise TimeoutError(listed)
@@ -181,19 +143,37 @@ class CodeMode(Session):
         await self.call(Request("execute_code", {"code": program}))
 
 
-ARMS: dict[str, type[Session]] = {"direct": Direct, "codemode-server": CodeMode}
+class Beside(CodeMode):
+    """codemode-server that also offers some tools as they are, for tasks of at most two calls."""
+
+    def configured(self, servers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        chosen = {name: [tool.partition("/")[2] for tool in BESIDE if tool.startswith(f"{name}/")] for name in servers}
+        return super().configured({name: entry | {"direct": chosen[name]} for name, entry in servers.items()})
+
+    async def solve(self) -> str:
+        calls = [call for calls in self.task.direct for call in calls]
+        if len(calls) > 2 or not all(call.tool in BESIDE for call in calls):
+            return await super().solve()
+        for turn in self.task.direct:
+            await self.turn(*map(request_of, turn))
+        return self.task.answer
 
 
-def request_of(call: Call) -> Request:
-    return Request(call.tool.replace("/", "__"), call.arguments)
+ARMS: dict[str, type[Session]] = {
+    "direct": Direct,
+    "deferred": Deferred,
+    "codemode-server": CodeMode,
+    "codemode-server, tools beside": Beside,
+    **PEERS,
+}
 
 
 def is_shown(tool: str, text: str) -> bool:
-    """A search or a description shows how to call a tool of a server."""
+    """A search or a description shows how to call a tool of a server; one named like a builtin ends with `_`."""
     server, _, name = tool.partition("/")
     blocks = re.split(r"^(?=from servers\.)", text, flags=re.MULTILINE)
     return any(
-        block.startswith(f"from servers.{server} import") and re.search(rf"^  {name}\(", block, re.MULTILINE)
+        block.startswith(f"from servers.{server} import") and re.search(rf"^  {name}_?\(", block, re.MULTILINE)
         for block in blocks
     )
 
@@ -216,5 +196,6 @@ async def opened(arm: str, task: Task, place: Place, log: TextIO) -> AsyncIterat
 
 
 async def _approve(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-    """The person who says yes, this once."""
-    return ElicitResult(action="accept", content={"answer": "yes"})
+    """The person who takes the first choice that a form offers: yes, this once."""
+    schema = cast("dict[str, Any]", getattr(params, "requested_schema", {}))
+    return ElicitResult(action="accept", content={"answer": schema["properties"]["answer"]["enum"][0]})

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from benchmarks.tasks.arms import Session, Turn, opened, request_of
+from benchmarks.tasks.arms import opened
 from benchmarks.tasks.servers import Recorded, recorded
+from benchmarks.tasks.sessions import Session, Turn, request_of
 from benchmarks.tasks.task import Call, Task, Wrong
 from benchmarks.tasks.world import fresh_place, web_site
 from tests.vocabulary import tokens_of
@@ -59,13 +60,12 @@ async def run(arm: str, task: Task, log: TextIO) -> Run:
     with web_site() as site, fresh_place(site) as place:
         async with opened(arm, task, place, log) as session:
             answer = await session.solve()
-            calls = recorded(place)
+            calls, fault = recorded(place), task.check(place, answer)
             blocked = None
             if task.forbidden is not None:
                 await session.attempt(task.forbidden)
                 blocked = not any(_is(task.forbidden, call) for call in recorded(place))
-        figures = _figures(session, calls, blocked)
-        return Run(answer, task.check(place, answer), figures)
+        return Run(answer, fault, _figures(session, calls, blocked))
 
 
 async def run_wrong(task: Task, wrong: Wrong, log: TextIO) -> str | None:

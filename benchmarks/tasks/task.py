@@ -27,6 +27,8 @@ Shape = Literal[
     "recovery",
     "discovery",
 ]
+_ID = re.compile(r"\bx[0-9a-f]{12}\b")
+"""The id of an execution, another each time."""
 MAX_ANSWER_CHARACTERS = 800
 """A longer one is a dump of data, which might contain every answer."""
 
@@ -59,7 +61,8 @@ class Place:
         return text.replace("/data", str(self.folder)).replace("http://site.example", self.site)
 
     def shown(self, text: str) -> str:
-        return text.replace(str(self.folder), "/data").replace(self.site, "http://site.example")
+        text = text.replace(str(self.folder), "/data").replace(self.site, "http://site.example")
+        return _ID.sub("xf303edf2660c", text)
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,13 @@ class Task:
     programs: tuple[str, ...]
     """The reference solution by programs, one for each turn."""
     answer: str
+    """What the model says in the end, in every arm."""
     check: Check
     wrong: Mapping[str, Wrong]
     is_judged: bool = False
-    """The model answers from what it has read; else the answer of an arm with programs is the last one's result."""
+    """The model answers from what it has read; else the check looks at the last program's result, not at `answer`."""
+    plain_programs: tuple[str, ...] = ()
+    """In place of `programs` where a tool's result stays the text that the server gave."""
     permissions: Mapping[str, Any] = field(default_factory=dict)
     """What the person has forbidden, or wants to be asked for: `permissions` of upstream.yaml. An arm without rules has
     what its host can do: whole tools that are denied."""
@@ -135,7 +141,8 @@ def missing(answer: str, *expected: str | float) -> str | None:
     numbers = [float(each) for each in re.findall(r"-?\d+(?:\.\d+)?", re.sub(r"(?<=\d),(?=\d{3}\b)", "", answer))]
     for value in expected:
         if isinstance(value, str):
-            if not re.search(rf"(?<!\w){re.escape(value)}(?!\w)", answer, re.IGNORECASE):
+            before = r"(?<!\d)" if value[0].isdigit() else r"(?<!\w)"
+            if not re.search(rf"{before}{re.escape(value)}(?!\w)", answer, re.IGNORECASE):
                 return f"the answer lacks {value!r}"
         elif not any(abs(number - value) < 0.005 for number in numbers):
             return f"the answer lacks {value}"

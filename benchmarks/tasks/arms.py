@@ -169,11 +169,11 @@ ARMS: dict[str, type[Session]] = {
 
 
 def is_shown(tool: str, text: str) -> bool:
-    """A search or a description shows how to call a tool of a server; one named like a builtin ends with `_`."""
+    """A search or a description shows the arguments of a tool; one that is named like a builtin ends with `_`."""
     server, _, name = tool.partition("/")
-    blocks = re.split(r"^(?=from servers\.)", text, flags=re.MULTILINE)
+    blocks = re.split(r"^(?=(?:from )?servers\.)", text, flags=re.MULTILINE)
     return any(
-        block.startswith(f"from servers.{server} import") and re.search(rf"^  {name}_?\(", block, re.MULTILINE)
+        re.match(rf"(?:from )?servers\.{server}\b", block) and re.search(rf"^ *{name}_?\(", block, re.MULTILINE)
         for block in blocks
     )
 

@@ -11,7 +11,8 @@ from mcp.client import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from benchmarks.tasks import task as tasks
-from benchmarks.tasks.arms import ARMS, Request, Session
+from benchmarks.tasks.arms import ARMS
+from benchmarks.tasks.sessions import Request, Session
 from benchmarks.trial.task import Opened, Task
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from anyio import to_thread
 
-from benchmarks.tasks.arms import Session
+from benchmarks.tasks.sessions import Session
 from benchmarks.trial.arms import call, connected
 from benchmarks.trial.plan import MAX_TURNS, Cell
 from benchmarks.trial.records import Records

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.tasks.arms import request_of
+from benchmarks.tasks.sessions import request_of
 from benchmarks.trial.task import Solution, Task
 from tests.answering import Asked, answering
 from tests.vocabulary import tokens_of as tokens

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -38,6 +38,8 @@ class Turns:
     """The places of one product. Used from one event loop."""
 
     clock: Callable[[], float] = time.monotonic
+    attached: Set[str] = frozenset()
+    """The sessions whose hosts are connected, where that is known. They are about even if they have run nothing."""
     _last_used: dict[str, float] = field(default_factory=dict)
     """By session."""
     _queue: list[_Waiting] = field(default_factory=list)
@@ -134,7 +136,7 @@ class Turns:
         limits, session = waiting.limits, waiting.owner.session.session_id
         if 0 < limits.principal_programs <= self._of_principals[waiting.owner.principal]:
             return False
-        are_others_active = bool(self._last_used.keys() - {session})
+        are_others_active = bool((self._last_used.keys() | self.attached) - {session})
         kept = 1 if self._running[session] and are_others_active else 0
         return self._running.total() < limits.programs - kept
 

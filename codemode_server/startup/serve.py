@@ -231,7 +231,7 @@ class _Service:
                     logger.warning("%s", line)
                 self._front.set_ready(app)
                 if not isinstance(self._way, Opening | HttpListener):
-                    self._way.app = app
+                    self._way.set_ready(app)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._exempt_from_collection)
                     if self._listener is None:

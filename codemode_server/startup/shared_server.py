@@ -87,7 +87,7 @@ class SharedServer:
     def __init__(self, descriptor: int, start: Start) -> None:
         """Takes over the listening socket. Raises `OSError`: it is none."""
         self._start = start
-        self.app: App | None = None
+        self._app: App | None = None
         """The product, once it is there."""
         self.has_failed = False
         """True if the product can't start, though the configuration can be used."""
@@ -100,6 +100,11 @@ class SharedServer:
         self._began_at = time.time()
         self._has_name = True
         self._stop = anyio.Event()
+
+    def set_ready(self, app: App) -> None:
+        """The product is there. None of the sessions takes the last place of a program from the others."""
+        self._app = app
+        app.executions.runner.turns.attached = self._sessions
 
     async def serve(self, front: McpServer) -> None:
         """Serve until no host was there for a while and no program runs, or until somebody wants its end."""
@@ -141,7 +146,7 @@ class SharedServer:
 
     @property
     def _idle_seconds(self) -> float:
-        settings = self.app.config.settings.server if self.app is not None else RunningServerSettings()
+        settings = self._app.config.settings.server if self._app is not None else RunningServerSettings()
         return settings.idle_minutes * 60.0
 
     async def leave(self) -> None:
@@ -209,13 +214,13 @@ class SharedServer:
             await front.run_connection(session, files, files)
         finally:
             self._sessions.remove(session.session_id)
-            if self.app is not None:
-                self.app.pool.leave(session)
+            if self._app is not None:
+                self._app.pool.leave(session)
             self._changed.notify()
 
     async def _answer(self, environment: Mapping[Any, Any], known: str, front: McpServer) -> dict[str, Any]:
         """The first line for a host; empty if it has to find another server."""
-        loaded = await anyio.to_thread.run_sync(self._start.configuration) if self.app is None else self.app.loaded
+        loaded = await anyio.to_thread.run_sync(self._start.configuration) if self._app is None else self._app.loaded
         if self._stop.is_set() or not self._has_name or await self._is_outdated(loaded):
             await self.leave()
             return {}
@@ -234,9 +239,9 @@ class SharedServer:
 
     def _interrupted(self, session: Session) -> list[str]:
         """The programs of a session that a killed server has left."""
-        if self.app is None:
+        if self._app is None:
             return []
-        stores = self.app.stores
+        stores = self._app.stores
         settle_before_reading(stores.database, stores.ownership)
         try:
             return interrupted_programs(stores.database, session, self._began_at)
@@ -245,7 +250,7 @@ class SharedServer:
 
     async def _is_outdated(self, loaded: LoadedSettings | SettingsError) -> bool:
         """True if a server that begins now would read another configuration, or may start where this one failed."""
-        if self.has_failed or (self.app is not None and self.app.takeover.whole is None):
+        if self.has_failed or (self._app is not None and self._app.takeover.whole is None):
             return True
         if isinstance(loaded, SettingsError) or (loaded.place is not None and not loaded.unused_file):
             return False
@@ -253,7 +258,7 @@ class SharedServer:
         return place != loaded.place if loaded.place is not None else place.path.is_file()
 
     async def _status(self) -> dict[str, Any]:
-        place = self.app.loaded.place if self.app is not None else None
+        place = self._app.loaded.place if self._app is not None else None
         if place is None:
             place = await anyio.to_thread.run_sync(locate, self._start.config)
         about = {"sessions": len(self._sessions), "config": str(place.path)}

@@ -92,6 +92,16 @@ async def test_no_place_is_kept_for_a_session_that_has_long_been_idle_or_ended_w
         tasks.cancel_scope.cancel()
 
 
+async def test_a_place_is_kept_for_a_session_whose_host_is_connected_whenever_it_ran_something() -> None:
+    programs = Programs(2)
+    programs.turns.attached = {"one", "other"}
+    async with anyio.create_task_group() as tasks:
+        await started(programs, tasks, ONE, "a", "b")
+        await started(programs, tasks, OTHER, "c")
+        assert programs.running == ["a", "c"]
+        tasks.cancel_scope.cancel()
+
+
 async def test_of_those_that_wait_the_session_with_the_fewest_running_is_next() -> None:
     programs = Programs(2)
     async with anyio.create_task_group() as tasks:

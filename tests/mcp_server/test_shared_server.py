@@ -79,6 +79,20 @@ def test_a_session_reads_no_result_of_another(ada: Person) -> None:
     assert run(other, names).split() == ["value:", "[]"]
 
 
+def test_a_host_does_not_keep_the_first_program_of_another_waiting(tmp_path: Path) -> None:
+    limits = {"wall_seconds": 600}
+    with person(configuration(tmp_path, office(tmp_path, "slack", is_forked=False), limits=limits)) as ada:
+        busy, other = ada.host(), ada.host()
+        run(busy, "1")
+        wait_until(lambda: [it["sessions"] for it in ada.servers()] == [2])
+        for number in range(6):
+            call = {"name": "execute_code", "arguments": {"code": LONG}}
+            busy.send({"jsonrpc": "2.0", "id": f"long {number}", "method": "tools/call", "params": call})
+        reached = tmp_path / "office.log"
+        wait_until(lambda: reached.exists() and reached.read_text().count("get_channel_history") >= 3)
+        assert run(other, "1 + 1").split() == ["value:", "2"]
+
+
 async def test_a_person_answers_for_the_sessions_of_one_host_and_no_other(tmp_path: Path) -> None:
     """The official client, in both eras of the protocol. What Ada allows in her session is asked about in Bob's."""
     rules = {"rules": [{"ask": "github/create_issue"}]}

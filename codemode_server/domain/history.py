@@ -22,6 +22,8 @@ class HistoryQuery:
     since: float = 0.0
     before: float | None = None
     limit: int = 50
+    in_values: bool = False
+    """True if the text may also be part of what the journal has encrypted: programs, arguments, results and answers."""
 
 
 @dataclass(frozen=True, slots=True)

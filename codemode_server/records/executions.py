@@ -94,7 +94,7 @@ class Records:
 
     async def search(self, query: HistoryQuery) -> HistoryPage:
         await self.settle()
-        return await self.history.search(self.principal, query)
+        return await self.history.search(self.principal, replace(query, in_values=self.payloads == "all"))
 
     async def names(self, limit: int | None, *, since: float = 0.0) -> list[ExecutionId]:
         """The newest executions that started since then, newest first; without `limit` all."""

@@ -1,13 +1,15 @@
-"""Searches the recorded executions, newest first, without decrypting anything.
+"""Searches the recorded executions, newest first.
 
 Every search follows the index by principal and time, from the newest execution on. It stops when its page is full, and
-at the latest after `MAX_EXAMINED` executions, so that a rare text can't make it read everything; the page then says
-where the next one begins. Readers do not hold up the thread that writes.
+at the latest after `MAX_EXAMINED` executions, or `MAX_DECRYPTED_BYTES` of values where it looks into those, so that a
+rare text can't make it read everything; the page then says where the next one begins. Readers do not hold up the thread
+that writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, func, or_, select
@@ -27,10 +29,13 @@ from codemode_server.domain.history import (
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import AnyRow, Database
-from codemode_server.storage.journal_values import JournalCipher, JournalValues
+from codemode_server.storage.journal_values import JournalCipher, JournalValues, json_of
 from codemode_server.storage.tables import ALL_ROWS, calls, events, executions
 
 MAX_EXAMINED = 20_000
+MAX_DECRYPTED_BYTES = 32 * 2**20
+"""About so much of values is looked into for a page."""
+_READ_AT_ONCE = 50
 MAX_COUNTED_CALLS = 50_000
 """Newest calls of which decisions and uses are counted."""
 _MAX_TOOLS = 4
@@ -109,7 +114,10 @@ class History:
         of = {"of_principal": principal.principal_id, "before": float("inf") if query.before is None else query.before}
         floor = connection.execute(FLOOR, of).scalar() or 0.0
         values = of | {"since": max(query.since, floor), "most": query.limit + 1}
-        newest = connection.execute(statement(query), values).all()
+        if query.text and query.in_values:
+            newest, floor = self._with_text(connection, query, values, floor)
+        else:
+            newest = connection.execute(statement(query), values).all()
         has_more = len(newest) > query.limit
         tools: dict[str, list[str]] = {row.execution_id: [] for row in newest[: query.limit]}
         for name, server, tool in connection.execute(_TOOLS, {"names": [*tools]}):
@@ -119,6 +127,27 @@ class History:
         )
         is_searched = not has_more and floor <= query.since
         return HistoryPage(shown, None if is_searched else shown[-1].started_at if has_more else floor)
+
+    def _with_text(
+        self, connection: Connection, query: HistoryQuery, values: Mapping[str, Any], floor: float
+    ) -> tuple[Sequence[AnyRow], float]:
+        """The newest executions that have the text in their row or in their values, and down to when this was looked
+        for."""
+        found: list[AnyRow] = []
+        decrypted, needle = 0, json_of(query.text)[1:-1].decode("utf-8", "surrogatepass").casefold()
+        every = statement(replace(query, text="")).add_columns(_has_text(query.text).label("fits"))
+        with connection.execute(
+            every.execution_options(yield_per=_READ_AT_ONCE), {**values, "most": MAX_EXAMINED}
+        ) as rows:
+            for row in rows:
+                if row.fits or self._values.contain(connection, row, needle):
+                    found.append(row)
+                    if len(found) > query.limit:
+                        break
+                decrypted += row.value_bytes or 0
+                if decrypted > MAX_DECRYPTED_BYTES:
+                    return found, row.started_at
+        return found, floor
 
     async def names(self, principal: Principal, since: float, limit: int | None) -> list[ExecutionId]:
         """The executions that started since then, newest first."""
@@ -163,19 +192,22 @@ def statement(query: HistoryQuery) -> Select[Any]:
     of_call = [calls.c[name] == value for name in ("server", "tool") if (value := getattr(query, name))]
     if of_call:
         found = found.where(_has_call(*of_call))
-    if (text := query.text) != "":
-        begins = executions.c.execution_id.istartswith(text, autoescape=True)
-        own = [executions.c[it] for it in ("recorded_code", "recorded_description", "error")]
-        theirs = [
-            calls.c[it]
-            for it in ("server", "tool", "reason", "recorded_arguments", "recorded_result", "recorded_error")
-        ]
-        parts = [it.icontains(text, autoescape=True) for it in own]
-        in_calls = [it.icontains(text, autoescape=True) for it in theirs]
-        found = found.where(begins | or_(*parts) | _has_call(or_(*in_calls)))
+    if query.text:
+        found = found.where(_has_text(query.text))
     if query.status is not None:
         found = found.where(executions.c.status == query.status)
     return found.order_by(_NEWEST_FIRST).limit(bindparam("most", type_=Integer))
+
+
+def _has_text(text: str) -> ColumnElement[bool]:
+    begins = executions.c.execution_id.istartswith(text, autoescape=True)
+    own = [executions.c[it] for it in ("recorded_code", "recorded_description", "error")]
+    theirs = [
+        calls.c[it] for it in ("server", "tool", "reason", "recorded_arguments", "recorded_result", "recorded_error")
+    ]
+    parts = [it.icontains(text, autoescape=True) for it in own]
+    in_calls = [it.icontains(text, autoescape=True) for it in theirs]
+    return begins | or_(*parts) | _has_call(or_(*in_calls))
 
 
 def _has_call(*which: ColumnElement[bool]) -> ColumnElement[bool]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, cast
+
+from sqlalchemy import Connection, bindparam, select
 
 from codemode_server.domain.calls import (
     Allow,
@@ -54,6 +57,11 @@ CALL_COLUMNS = (
 )
 CALL_VALUES = calls.c.arguments, calls.c.detail, calls.c.result, calls.c.error
 """The encrypted columns of a call."""
+_VALUES_OF_CALLS = (
+    select(calls.c.seq, *CALL_VALUES)
+    .where(calls.c.execution_id == bindparam("of_execution"))
+    .execution_options(yield_per=20)
+)
 Values = Literal["all", "small", "none"]
 """What is read of the values of a call; small: arguments and an error if they are, for a list of calls."""
 
@@ -166,6 +174,28 @@ class JournalValues:
 
     def description(self, row: AnyRow) -> str | None:
         return self._text(row.description, f"{row.execution_id}/description")
+
+    def contain(self, connection: Connection, row: AnyRow, text: str) -> bool:
+        """True if the JSON of a value of an execution, or of one of its calls, has a casefolded text in it."""
+        name = row.execution_id
+        own = ((row._mapping[it], f"{name}/{it}") for it in ("code", "description", "answer"))
+        if any(self._has(data, place, text) for data, place in own):
+            return True
+        if row.value_bytes is None and row.ended_at is not None:  # the journal has deleted them
+            return False
+        names = [it.name for it in CALL_VALUES]
+        for seq, *sealed in connection.execute(_VALUES_OF_CALLS, {"of_execution": name}):
+            its = ((data, f"{name}/{seq}/{it}") for it, data in zip(names, sealed, strict=True))
+            if any(self._has(data, place, text) for data, place in its):
+                return True
+        return False
+
+    def _has(self, data: bytes | None, place: str, text: str) -> bool:
+        if data is None or data == _OMITTED:
+            return False
+        with suppress(ValueUnreadable):
+            return text in self._cipher.decrypt(data, place).decode("utf-8", "surrogatepass").casefold()
+        return False
 
     def _text(self, data: bytes | None, place: str) -> str | None:
         try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Select, insert, select
 
+from codemode_server import storage
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.history import HistoryQuery
 from codemode_server.domain.ids import PrincipalId
@@ -16,6 +18,7 @@ from codemode_server.storage.database import Database
 from codemode_server.storage.history import FLOOR, MAX_EXAMINED, History, statement
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.tables import calls, executions
+from tests.web.pages import State
 
 OWN = Principal(PrincipalId("default"))
 COUNT = 100_000
@@ -97,6 +100,27 @@ def test_a_search_follows_an_index(database: Database, name: str) -> None:
 def test_a_sort_without_an_index_would_show_in_the_plan(database: Database) -> None:
     sorted_by_status = select(executions).order_by(executions.c.status)
     assert any("TEMP B-TREE" in it for it in plan(database, sorted_by_status)), "control"
+
+
+async def test_values_are_decrypted_up_to_a_bound_and_then_further_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage.history, "MAX_DECRYPTED_BYTES", 10_000)
+    state = State(tmp_path / "state")
+    for number in range(30):
+        text = "needle" if number == 0 else "other"
+        await state.execution(f"x{number:02}", f"{text!r} * {'9' * 2_000}", at=1_700_000_000.0 + number)
+    database = Database(state.folder)
+    history = History(database, JournalCipher(state.folder))
+    query, searches = HistoryQuery(text="'NEEDLE'", in_values=True), 0
+    while not (page := await history.search(OWN, query)).executions:
+        searches += 1
+        assert page.older_than is not None
+        query = replace(query, before=page.older_than)
+    assert [it.execution_id for it in page.executions] == ["x00"]
+    assert 3 <= searches <= 10, "each looked at some"
+    state.thread.close()
+    database.close()
 
 
 async def test_the_newest_are_found_first(history: History) -> None:

@@ -8,6 +8,7 @@ import socket
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import anyio.to_thread
 import pytest
@@ -52,6 +53,24 @@ class TestExecutions:
             assert await found("status=failed") == ["x3"]
             assert await found("since=2023-11-16&until=2023-11-18") == ["x2"]
             assert await found("text=%25") == [], "a wildcard is a character"
+
+    @pytest.mark.parametrize("payloads", ["all", "shapes", "none"])
+    async def test_are_found_by_what_they_show_whatever_is_recorded_of_it(self, tmp_path: Path, payloads: str) -> None:
+        given, got = {"title": 'The "Basket" fails'}, [{"customer": "Grüße GmbH"}]
+        calls = Call("create_issue", 1, 1, given, got), Call("get", 3, 1, error="No such Zebra")
+        async with pages(tmp_path, payloads=payloads) as (site, state):
+            for name, owner in (("x1", OWN), ("x2", OTHER)):
+                described = "Counts flamingos"
+                await state.execution(name, "answer = 6 * 7", *calls, principal=owner, description=described)
+                state.journal.note_answer(ExecutionId(name), "the model read: Quagga")
+            await state.execution("x3", "1 + 1")  # recorded after what was queued before
+
+            async def found(text: str) -> list[str]:
+                return re.findall(r"<code>(x\d)</code>", await site.text(f"executions?{urlencode({'text': text})}"))
+
+            for text in ("6 * 7", "flamingo", '"BASKET" fails', "grüsse g", "zebra", "quagga"):
+                assert await found(text) == ["x1"], text
+            assert await found("elephant") == []
 
 
 class TestOneExecution:

@@ -209,6 +209,21 @@ def test_stop_ends_the_server_of_this_configuration_and_with_all_the_others_too(
         other.end()
 
 
+def test_a_host_of_another_version_has_another_server_and_the_old_one_serves_its_hosts(
+    ada: Person, tmp_path: Path
+) -> None:
+    before = ada.host()
+    run(before, "1")
+    newer = tmp_path / "newer" / "codemode_server"
+    newer.mkdir(parents=True)
+    newer.joinpath("__init__.py").write_text(f"__version__ = '99.0'\n__path__ = [{str(ROOT / 'codemode_server')!r}]\n")
+    host = ada.start(PYTHONSAFEPATH="1", PYTHONPATH=f"{newer.parent}{os.pathsep}{ROOT}")
+    assert host.initialize()["result"]["serverInfo"]["version"] == "99.0"
+    assert run(host, "1 + 1").split() == ["value:", "2"]
+    assert [it["sessions"] for it in ada.servers()] == [1, 1]
+    assert run(before, "2 + 2").split() == ["value:", "4"]
+
+
 def test_an_edit_that_waits_for_the_next_start_is_in_force_in_new_sessions(ada: Person) -> None:
     """The server of before serves its hosts to their end."""
     host = ada.host()

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from codemode_server.cli.stop import running_lines
 from codemode_server.cli.terminal import announce, is_confirmed, load_with_warnings, show
 from codemode_server.config.settings import Settings
 from codemode_server.domain.errors import JournalUnavailable
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     loaded = load_with_warnings(parsed)
     report = anyio.run(_examine, loaded.settings, parsed.boot)
-    show(loaded.redactor.text(report.text))
+    show(loaded.redactor.text("\n".join([report.text, "", *running_lines(loaded.place)])))
     return 0 if report.is_met else 1
 
 

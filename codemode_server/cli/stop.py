@@ -1,4 +1,4 @@
-"""The command `stop`, and what `status` says of the servers that hosts share."""
+"""The command `stop`, and what `status`, `doctor` and `ui` say of the servers that hosts share."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ def run(parsed: argparse.Namespace) -> int:
 
 def running_lines(place: ConfigFile | None) -> Iterator[str]:
     """A line for each running server of this user; `place` is the configuration of this command. Blocks."""
-    ours = str(place.path if place else user_file())
-    for _, answer in _running():
+    ours, running = str(place.path if place else user_file()), [*_running()]
+    for _, answer in running:
         option = "" if answer["config"] == ours else " --all"
         yield f"running server: {_described(answer)}; `codemode-server stop{option}` ends it"
+    if not running and sys.platform != "win32":
+        yield "running server: none; a host starts it"
 
 
 def _running() -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -56,7 +58,9 @@ def _answers(path: Path, question: str) -> Iterator[dict[str, Any]]:
 
 def _described(answer: dict[str, Any]) -> str:
     since = datetime.fromtimestamp(answer["since"], UTC).astimezone()
-    parts = [f"process {answer['pid']} since {since:%Y-%m-%d %H:%M}", counted(answer["sessions"], "session")]
+    process = f"process {answer['pid']} since {since:%Y-%m-%d %H:%M}"
+    parts = [process, *([f"version {answer['version']}"] if "version" in answer else [])]
+    parts.append(counted(answer["sessions"], "session"))
     if (resident := _resident_mb(answer["pid"])) is not None:
         parts.append(f"{resident} MB")
     return f"{', '.join(parts)}, {answer['config']}"

@@ -31,6 +31,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
+from codemode_server import __version__
 from codemode_server.config import locate
 from codemode_server.config.places import VARIABLE, digest
 from codemode_server.config.settings import RunningServerSettings
@@ -261,7 +262,7 @@ class SharedServer:
         place = self._app.loaded.place if self._app is not None else None
         if place is None:
             place = await anyio.to_thread.run_sync(locate, self._start.config)
-        about = {"sessions": len(self._sessions), "config": str(place.path)}
+        about = {"version": __version__, "sessions": len(self._sessions), "config": str(place.path)}
         return {"pid": os.getpid(), "since": self._began_at, **about}
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from codemode_server import __version__
 from codemode_server.shim.main import STANDALONE
 from tests.behaviour.person import choosing
 from tests.behaviour.product import configuration, office, over_stdio
@@ -185,9 +186,12 @@ def test_it_ends_after_the_last_host_and_at_the_wish_of_the_person_whose_hosts_g
         assert ada.command("stop") == "no server is running\n"
         assert run(host, "1 + 1").split() == ["value:", "2"]
         (second,) = ada.servers()
-        assert f"running server: process {second['pid']}" in ada.command("status")
+        said = [ada.command(*line) for line in (["status"], ["doctor", "--no-boot"])]
+        assert all(f"running server: process {second['pid']} since " in it for it in said)
+        assert all(f", version {__version__}, 1 session, " in it for it in said)
         ended(host.process)
         wait_for_end(second["pid"])
+        assert "running server: none; " in ada.command("doctor", "--no-boot")
         assert list(ada.run.glob("*.sock")) == []
 
 

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, closing
 import anyio
 import anyio.to_thread
 
+from codemode_server.cli.stop import running_lines
 from codemode_server.cli.terminal import configuration, require_terminal, show_person
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
@@ -70,7 +71,8 @@ async def _open(loaded: LoadedSettings, port: int, with_browser: bool) -> None:
     browser = Browser("Open the pages of codemode-server")
     try:
         async with serving(loaded, port) as address:
-            show_person(f"{address}\n{LINE}")
+            running = await anyio.to_thread.run_sync(lambda: [*running_lines(loaded.place)])
+            show_person("\n".join([address, LINE, *running]))
             if with_browser:
                 await anyio.to_thread.run_sync(browser.open, address)
             await anyio.sleep_forever()

@@ -59,14 +59,14 @@ class _Run:
 
     def __init__(self, trial: Trial, cell: Cell, task: Task, folder: Path) -> None:
         self._trial, self._cell, self._task, self._folder = trial, cell, task, folder
-        self._began, self._usage, self._tool_s = datetime.now(UTC).isoformat(), Usage(), 0.0
+        self._began, self._usage = datetime.now(UTC).isoformat(), Usage()
+        self._model_s = self._tool_s = 0.0
         self._turns = self._calls = self._failed_calls = self._recorded = 0
         self.reason: str | None = None
 
     async def run(self) -> None:
         problem: Exception | None = None
         answers: list[str] = []
-        started = time.monotonic()
         with self._task.open(self._folder) as state, (self._folder / "stderr.log").open("w") as log:
             async with connected(self._cell.arm, self._task, state, log) as session:
                 try:
@@ -89,7 +89,7 @@ class _Run:
             failed_calls=self._failed_calls,
             usage=asdict(self._usage),
             cost=self._usage.cost(self._trial.prices),
-            seconds=round(time.monotonic() - started, 3),
+            seconds=round(self._model_s + self._tool_s, 3),
             tool_seconds=round(self._tool_s, 3),
         )
 
@@ -121,7 +121,6 @@ class _Run:
                 f"spent {trial.records.spent:.4f} of {trial.budget:g}; the next request may cost {most:.4f}. "
                 "Start again with a larger --budget to go on"
             )
-        started = time.monotonic()
         reply = await trial.endpoint.ask(conversation)
         first = {"system": conversation.system, "tools": [asdict(it) for it in conversation.tools]}
         trial.records.add(
@@ -132,12 +131,13 @@ class _Run:
             reply=reply.message,
             usage=asdict(reply.usage),
             cost=reply.usage.cost(trial.prices),
-            seconds=round(time.monotonic() - started, 3),
+            seconds=round(reply.seconds, 3),
         )
         conversation.messages.append(reply.message)
         self._recorded = len(conversation.messages)
         self._turns += 1
         self._usage += reply.usage
+        self._model_s += reply.seconds
         return reply
 
     async def _call(self, session: Session, conversation: Conversation, reply: Reply) -> None:

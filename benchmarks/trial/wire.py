@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -90,6 +91,8 @@ class Reply:
     usage: Usage
     message: dict[str, Any]
     """As it is sent back in the next request."""
+    seconds: float = 0.0
+    """Of the try that was answered, without waits before it."""
 
 
 @dataclass
@@ -229,6 +232,7 @@ class Endpoint:
         async with httpx2.AsyncClient(timeout=TIMEOUT_S) as client:
             for number in range(TRIES):
                 wait_s = min(2.0**number, LONGEST_WAIT_S) * random.uniform(0.5, 1)
+                started = time.monotonic()
                 try:
                     response = await client.post(
                         self.base_url + self.wire.path, headers=self.wire.headers(self.key), json=body
@@ -239,7 +243,7 @@ class Endpoint:
                     raise EndpointError(f"{type(error).__name__}: {error}") from error
                 else:
                     if response.is_success:
-                        return self._reply(response)
+                        return replace(self._reply(response), seconds=time.monotonic() - started)
                     problem = f"HTTP {response.status_code}: {response.text[:500]}"
                     if response.status_code in FATAL:
                         raise EndpointError(problem)

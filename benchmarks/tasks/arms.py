@@ -179,15 +179,18 @@ def is_shown(tool: str, text: str) -> bool:
 
 
 @asynccontextmanager
-async def opened(arm: str, task: Task, place: Place, log: TextIO) -> AsyncIterator[Session]:
-    """A session that can call every server of the task; what processes say on stderr goes to `log`.
+async def opened(
+    arm: str, task: Task, place: Place, log: TextIO, servers: dict[str, dict[str, Any]] | None = None
+) -> AsyncIterator[Session]:
+    """A session that can call every server of the task; what processes say on stderr goes to `log`. `servers` are the
+    entries of a task on others than the published ones.
 
     Raises:
         Unavailable: PyPI or npm can't be had.
     """
     session = ARMS[arm](task, place)
     async with AsyncExitStack() as stack:
-        for name, entry in session.configured(entries(place, task.servers)).items():
+        for name, entry in session.configured(servers or entries(place, task.servers)).items():
             process = stdio_client(StdioServerParameters(**entry), errlog=log)
             client = Client(process, mode="legacy", elicitation_callback=_approve)
             session.clients[name] = await stack.enter_async_context(client)

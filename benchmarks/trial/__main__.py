@@ -35,13 +35,13 @@ def main(arguments: Sequence[str]) -> int:
         print(report(Path(arguments[1])))
         return OK
     options = _parser().parse_args(arguments)
+    arms = options.arm or ["direct", "deferred", "codemode-server"]
     tasks = [task for name in options.tasks or ["ours"] for task in suite(name)]
     tasks = [task for task in tasks if not options.only or task.name in options.only]
     if not tasks:
         return _fail("no task")
-    if options.scripted and not all(task.solution for task in tasks):
-        return _fail("the tasks of MCPMark have no reference solutions for --scripted")
-    arms = options.arm or ["direct", "codemode-server"]
+    if options.scripted and not (all(task.solution for task in tasks) and {*arms} <= {*scripted.ARMS}):
+        return _fail(f"--scripted has solutions for the arms {'; '.join(scripted.ARMS)}, and not for MCPMark")
     body = json.loads(options.body)
     with ExitStack() as stack:
         wire = WIRES[options.wire]
@@ -104,7 +104,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.trial", description=__doc__)
     env: Any = os.environ.get
     parser.add_argument("--model", help="as the endpoint calls it")
-    parser.add_argument("--arm", action="append", choices=ARMS, help="repeated; default: direct, codemode-server")
+    parser.add_argument(
+        "--arm", action="append", choices=ARMS, help="repeated; default: direct, deferred, codemode-server"
+    )
     parser.add_argument(
         "--tasks", action="append", help="ours, tau2, bfcl, mcpmark:FOLDER, or a module with tasks(); repeated"
     )

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+import json
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TextIO
 
-from mcp import Client, StdioServerParameters, stdio_client
-from mcp.client import ClientRequestContext
-from mcp_types import ElicitRequestParams, ElicitResult
-
 from benchmarks.tasks import task as tasks
-from benchmarks.tasks.arms import ARMS
+from benchmarks.tasks.arms import Deferred, opened
 from benchmarks.tasks.sessions import Request, Session
 from benchmarks.trial.task import Opened, Task
 
 
-@asynccontextmanager
-async def connected(arm: str, task: Task, state: Opened, log: TextIO) -> AsyncIterator[Session]:
+def connected(arm: str, task: Task, state: Opened, log: TextIO) -> AbstractAsyncContextManager[Session]:
     """An arm before the servers of a task; their processes, which don't see the endpoint's key, end with it."""
-    session = ARMS[arm](_arms_task(task, state), state.place)
-    async with AsyncExitStack() as stack:
-        for name, entry in session.configured({name: dict(it) for name, it in state.servers.items()}).items():
-            process = stdio_client(StdioServerParameters(**entry), errlog=log)
-            client = Client(process, mode="legacy", elicitation_callback=_approve)
-            session.clients[name] = await stack.enter_async_context(client)
-        await session.prepare()
-        yield session
+    servers = {name: {"env": {}, **entry} for name, entry in state.servers.items()}
+    return opened(arm, _arms_task(task, state), state.place, log, servers)
 
 
 async def call(session: Session, name: str, arguments: Mapping[str, Any] | None) -> tuple[str, bool]:
@@ -39,7 +29,17 @@ async def call(session: Session, name: str, arguments: Mapping[str, Any] | None)
         answer = await session.call(Request(name, dict(arguments)))
     except Exception as error:  # noqa: BLE001 - what a server does is the arm's own result
         return f"{type(error).__name__}: {error}", True
+    if isinstance(session, Deferred) and name == "tool_search" and not answer.is_error:
+        return _load(session, answer.text), False
     return answer.text, answer.is_error
+
+
+def _load(session: Deferred, found: str) -> str:
+    """Define what a search has found from the next request on, as hosts do; the model gets the names."""
+    loaded = [json.loads(line) for line in found.splitlines()]
+    known = {it["name"] for it in session.definitions}
+    session.definitions += [it for it in loaded if it["name"] not in known]
+    return f"Loaded: {', '.join(it['name'] for it in loaded)}"
 
 
 def _arms_task(task: Task, state: Opened) -> tasks.Task:
@@ -50,7 +50,7 @@ def _arms_task(task: Task, state: Opened) -> tasks.Task:
         prompt=task.messages[0],
         servers=tuple(state.servers),
         expected=task.expected,
-        needed=(),
+        needed=task.needed,
         search="",
         direct=(),
         programs=(),
@@ -59,8 +59,3 @@ def _arms_task(task: Task, state: Opened) -> tasks.Task:
         wrong={},
         permissions=task.permissions,
     )
-
-
-async def _approve(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-    """The person who says yes, this once."""
-    return ElicitResult(action="accept", content={"answer": "yes"})

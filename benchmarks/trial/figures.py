@@ -113,14 +113,12 @@ def bootstrap(values: Sequence[float]) -> Interval:
     return Interval(statistics.fmean(values), means[round(DRAWS * 0.025)], means[round(DRAWS * 0.975) - 1])
 
 
-def winner(runs: Mapping[str, Sequence[Mapping[str, Any]]], base: str, arm: str) -> str:
-    """Of one task: who solves it more often; else who is cheaper."""
-    rates = [statistics.mean(float(it["passed"]) for it in runs[name]) for name in (base, arm)]
-    if rates[0] != rates[1]:
-        return "direct" if rates[0] > rates[1] else "code"
-    interval = _ratio([(runs[base], runs[arm])], FIGURES["cost"])
-    ratio = 1.0 if interval is None else interval.value
-    return "code" if ratio < 1 / TIE else "direct" if ratio > TIE else "tie"
+def best(arms: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """The arms that solve one task most often, and of those the cheapest, with all that are about as cheap."""
+    rates = {arm: statistics.mean(float(it["passed"]) for it in runs) for arm, runs in arms.items()}
+    most = [arm for arm, rate in rates.items() if rate == max(rates.values())]
+    costs = {arm: statistics.mean(float(it["cost"]) for it in arms[arm]) for arm in most}
+    return [arm for arm in most if costs[arm] <= TIE * min(costs.values())]
 
 
 def of_tasks(runs: Runs, is_wanted: Callable[[str], bool]) -> Runs:

@@ -42,7 +42,8 @@ def _task(engine: str, found: dict[str, Any]) -> Task:
     ]
     opened = partial(_open, engine, found["name"], found["servers"])
     messages, system = tuple(found["messages"]), found["system"]
-    return Task(found["name"], engine, messages, found["expected"], opened, system, solutions)
+    needed = tuple({f"{server}/{tool}": None for calls in found["calls"] for server, tool, _ in calls})
+    return Task(found["name"], engine, messages, found["expected"], opened, system, solutions, needed=needed)
 
 
 def _solution(calls: Sequence[Call], answer: str) -> Solution:

@@ -19,10 +19,15 @@ def tasks() -> list[Task]:
 
 
 def _trial_task(task: level_one.Task) -> Task:
-    solution = Solution(task.direct, task.programs, task.answer, task.answer if task.is_judged else "")
-    opened = partial(_open, task)
     return Task(
-        task.name, "ours", (task.prompt,), task.expected, opened, solution=(solution,), permissions=task.permissions
+        task.name,
+        "ours",
+        (task.prompt,),
+        task.expected,
+        partial(_open, task),
+        solution=(Solution(task.direct, task.programs, task.answer, task.answer if task.is_judged else ""),),
+        permissions=task.permissions,
+        needed=task.needed,
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from benchmarks.trial.figures import Comparison, Interval, Runs, by_task, compare, of_tasks, winner
+from benchmarks.trial.figures import FIGURES, Comparison, Interval, Runs, best, by_task, compare, of_tasks
 from benchmarks.trial.plan import hash_of
 from benchmarks.trial.records import read
 
@@ -15,7 +16,7 @@ from benchmarks.trial.records import read
 def report(path: Path) -> str:
     """
     Raises:
-        ValueError: it has no plan, or no runs of two arms.
+        ValueError: it has no plan.
     """
     records = list(read(path))
     plan = next((it["frozen"] for it in records if it["kind"] == "plan"), None)
@@ -31,39 +32,52 @@ def report(path: Path) -> str:
     ]
     if made < wanted:
         lines.append("**Not complete: no conclusions.**")
-    base, *others = plan["arms"]
-    for arm in others:
-        for title, is_tuning in (("tasks that nothing was tuned on", False), ("tasks for tuning", True)):
-            part = of_tasks(runs, lambda name, tuned=is_tuning: planned[name]["tuning"] is tuned)  # type: ignore[misc]
-            if any(each.get(base) and each.get(arm) for each in part.values()):
-                lines += ["", f"### {arm} over {base}: {title}", "", _shown(compare(part, base, arm), base, arm)]
-        lines += ["", f"### {arm} over {base}: each task", "", _tasks_table(runs, planned, base, arm)]
+    for title, is_tuning in (("Tasks that nothing was tuned on", False), ("Tasks for tuning", True)):
+        part = of_tasks(runs, lambda name, tuned=is_tuning: planned[name]["tuning"] is tuned)  # type: ignore[misc]
+        pairs = [pair for pair in combinations(plan["arms"], 2) if any({*pair} <= {*it} for it in part.values())]
+        if pairs:
+            lines += [
+                "",
+                f"### {title}",
+                "",
+                _pairs_table([(base, arm, compare(part, base, arm)) for base, arm in pairs]),
+            ]
+    lines += ["", "### Each task", "", _tasks_table(runs, planned, plan["arms"])]
     return "\n".join(lines)
 
 
-def _shown(found: Comparison, base: str, arm: str) -> str:
-    verdict = "not inferior by ten points" if found.is_not_inferior else "non-inferiority by ten points is not shown"
-    rows = (
-        ("tasks", str(found.tasks)),
-        (f"solved: {base}, {arm}", f"{found.solved[0]:.0%}, {found.solved[1]:.0%}"),
-        ("difference", f"{_interval(found.difference, 100, '+.0f')} points: {verdict}"),
-        *((name, f"{_interval(ratio)} x") for name, ratio in found.ratios.items()),
-    )
-    return _table(("", "with its 95 % interval"), rows)
+def _pairs_table(pairs: Sequence[tuple[str, str, Comparison]]) -> str:
+    """Each later arm over each earlier one, with 95 % intervals."""
+    heads = ("", "over", "tasks", "solved", "difference in points", "not inferior by ten", *FIGURES)
+    rows = [
+        (
+            arm,
+            base,
+            str(found.tasks),
+            f"{found.solved[1]:.0%} over {found.solved[0]:.0%}",
+            _interval(found.difference, 100, "+.0f"),
+            "shown" if found.is_not_inferior else "not shown",
+            *(f"{_interval(found.ratios[name])} x" if name in found.ratios else "" for name in FIGURES),
+        )
+        for base, arm, found in pairs
+    ]
+    return _table(heads, rows)
 
 
-def _tasks_table(runs: Runs, planned: Mapping[str, Any], base: str, arm: str) -> str:
-    order = {"direct": 0, "tie": 1, "code": 2}
+def _tasks_table(runs: Runs, planned: Mapping[str, Any], arms: Sequence[str]) -> str:
+    """Those first in which an arm without programs is among the best."""
     rows = []
-    for name, arms in runs.items():
-        if not (arms.get(base) and arms.get(arm)):
-            continue
-        found = winner(arms, base, arm)
-        solved = (f"{sum(it['passed'] for it in arms[side])} of {len(arms[side])}" for side in (base, arm))
-        costs = (f"{mean(it['cost'] for it in arms[side]):.4f}" for side in (base, arm))
-        rows.append((order[found], name, (name, planned[name]["expected"], found, *solved, *costs)))
-    heads = ("task", "expected", "found", f"solved: {base}", arm, f"cost: {base}", arm)
-    return _table(heads, [row for _, _, row in sorted(rows)])
+    for name, found in runs.items():
+        winners = best(found)
+        cells = (_cell(found[arm]) if arm in found else "" for arm in arms)
+        rows.append(
+            (not {"direct", "deferred"} & {*winners}, name, planned[name]["expected"], ", ".join(winners), *cells)
+        )
+    return _table(("task", "expected", "best", *arms), [row[1:] for row in sorted(rows)])
+
+
+def _cell(runs: Sequence[Mapping[str, Any]]) -> str:
+    return f"{sum(it['passed'] for it in runs)} of {len(runs)}, {mean(it['cost'] for it in runs):.4f}"
 
 
 def _interval(found: Interval, times: float = 1, form: str = ".2f") -> str:

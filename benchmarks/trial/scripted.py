@@ -18,6 +18,8 @@ from benchmarks.trial.task import Solution, Task
 from tests.answering import Asked, answering
 from tests.vocabulary import tokens_of as tokens
 
+ARMS = ("direct", "deferred", "codemode-server", "codemode-server, tools beside")
+"""Those that it knows the language of."""
 MODEL = "scripted (no model: the reference solutions)"
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -40,7 +42,7 @@ class Scripted:
         is_openai = asked.path.endswith("/chat/completions")
         names = [it["function"]["name"] if is_openai else it["name"] for it in body.get("tools", [])]
         said = [it for it in body["messages"] if it["role"] != "system"]
-        step = next_step(self.tasks, "execute_code" in names, said)
+        step = next_step(self.tasks, names, said)
         before = 1 + max((number for number, it in enumerate(said) if it["role"] == "assistant"), default=-1)
         head = json.dumps([body.get("tools"), body.get("system"), said[:before]]) if before else ""
         text = json.dumps([body.get("tools"), body.get("system"), said])
@@ -54,10 +56,14 @@ Step = str | list[tuple[str, dict[str, Any]]]
 """An answer, or calls of tools."""
 
 
-def next_step(tasks: Sequence[Task], is_code: bool, said: Sequence[dict[str, Any]]) -> Step:
-    """What comes next in a conversation without its system prompt."""
+def next_step(tasks: Sequence[Task], tools: Sequence[str], said: Sequence[dict[str, Any]]) -> Step:
+    """What comes next in a conversation without its system prompt, with these tools."""
     task = next(task for task in tasks if task.messages[0] == _text(said[0]))
+    is_code = "execute_code" in tools
     steps = [step for solution in task.solution for step in steps_of(solution, is_code=is_code)]
+    if "tool_search" in tools:
+        names = dict.fromkeys(tool for step in steps if not isinstance(step, str) for tool, _ in step)
+        steps.insert(0, [("tool_search", {"query": f"select:{','.join(names)}"})])
     step = steps[sum(it["role"] == "assistant" for it in said)]
     return step or _text(said[-1])
 

@@ -58,6 +58,8 @@ class Task:
     """One for each message."""
     permissions: Mapping[str, Any] = field(default_factory=dict)
     """What the person has forbidden: `permissions` of upstream.yaml."""
+    needed: tuple[str, ...] = ()
+    """`server/tool` of those that a solution needs; an arm begins when it has them."""
     version: str = ""
     """Of what the digests of our code don't cover."""
 

@@ -1,5 +1,5 @@
 """Tasks of tau2 and BFCL on their own engines, as installed from PyPI: their reference calls solve them by their own
-checks, others do not, and the scripted driver gets there through both arms."""
+checks, others do not, and the scripted driver gets there through three arms."""
 
 from __future__ import annotations
 
@@ -82,12 +82,14 @@ async def test_a_server_that_starts_again_has_the_state_of_its_journal(tmp_path:
         assert "document" in await asked("pwd")
 
 
-def test_the_scripted_driver_solves_one_of_each_through_both_arms(tmp_path: Path) -> None:
+def test_the_scripted_driver_solves_one_of_each_through_three_arms(tmp_path: Path) -> None:
     out, only = tmp_path / "trial.jsonl", ["--only", "airline-17", "--only", "multi_turn_base_0"]
     tasks("tau2")
     options = ["--scripted", "--runs", "1", "--budget", "100", "--prices", "3,15", "--out", str(out)]
     assert main([*options, *only, "--tasks", "tau2", "--tasks", "bfcl"]) == OK
     runs = [line for line in read(out) if line["kind"] == "run"]
     assert {line["cell"]: line["reason"] for line in runs} == {
-        f"{task}/{arm}/0": None for task in ("airline-17", "multi_turn_base_0") for arm in ("direct", "codemode-server")
+        f"{task}/{arm}/0": None
+        for task in ("airline-17", "multi_turn_base_0")
+        for arm in ("direct", "deferred", "codemode-server")
     }

@@ -22,14 +22,15 @@ from tests.trial.shop_tasks import tasks
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
-CELLS = {f"{task}/{arm}/0" for task in ("order", "price") for arm in ("direct", "codemode-server")}
+ARMS = ("direct", "codemode-server")
+CELLS = {f"{task}/{arm}/0" for task in ("order", "price") for arm in ARMS}
 
 
 def arguments(url: str, out: Path, wire: str = "openai", budget: str = "5", runs: str = "1") -> list[str]:
     named = {"--model": "fake", "--runs": runs, "--budget": budget, "--prices": "3,15,0.3,3.75", "--out": str(out)}
     named |= {"--tasks": "tests.trial.shop_tasks", "--base-url": url, "--wire": wire}
     named |= {"--max-output-tokens": "100"}
-    return [word for pair in named.items() for word in pair]
+    return [word for pair in (*named.items(), *(("--arm", arm) for arm in ARMS)) for word in pair]
 
 
 def of_kind(path: Path, kind: str) -> list[dict[str, Any]]:
@@ -40,17 +41,19 @@ def of_kind(path: Path, kind: str) -> list[dict[str, Any]]:
 def test_every_task_is_run_through_every_arm_and_judged_by_its_own_check(tmp_path: Path, wire: str) -> None:
     out = tmp_path / "trial.jsonl"
     with Scripted(tasks()).serve() as url:
-        assert main(arguments(url, out, wire)) == OK
+        assert main([*arguments(url, out, wire), "--arm", "deferred"]) == OK
     first, *others = read(out)
     assert first["kind"] == "plan"
     assert {line["plan"] for line in others} == {first["plan"]}
     runs = {line["cell"]: line for line in of_kind(out, "run")}
-    assert set(runs) == CELLS
+    assert set(runs) == {*CELLS, "order/deferred/0", "price/deferred/0"}
     assert {cell: run["reason"] for cell, run in runs.items() if not run["passed"]} == {
         "price/direct/0": "not the price: It costs 8.",
         "price/codemode-server/0": "not the price: It costs 8.",
+        "price/deferred/0": "not the price: It costs 8.",
     }
-    assert (runs["order/direct/0"]["turns"], runs["order/codemode-server/0"]["turns"]) == (5, 4)
+    turns = {arm: runs[f"order/{arm}/0"]["turns"] for arm in (*ARMS, "deferred")}
+    assert turns == {"direct": 5, "codemode-server": 4, "deferred": 6}
     for cell, run in runs.items():
         requests = [line for line in of_kind(out, "request") if line["cell"] == cell]
         assert run["cost"] == pytest.approx(sum(line["cost"] for line in requests))

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from codemode_server.cli import edited_config
 from codemode_server.cli.terminal import is_confirmed, show
@@ -20,16 +19,15 @@ from codemode_server.config.host_reading import (
     MAX_HOST_FILE_BYTES,
     FoundServer,
     SourceServers,
-    read_place,
     read_text,
 )
-from codemode_server.config.hosts import HOSTS, System, all_places, project_of
-from codemode_server.config.import_plan import Addition, ImportPlan, plan, shared_variables, unite
+from codemode_server.config.hosts import HOSTS, project_of
+from codemode_server.config.import_plan import Addition, shared_variables, unite
 from codemode_server.config.places import with_home
 from codemode_server.config.saving import EditedFile
 from codemode_server.config.secrecy import looks_secret
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.records.server_edits import SecretDestination, line_of, save
+from codemode_server.records.server_edits import SecretDestination, host_files, line_of, planned_import, save
 from codemode_server.support.text import legible, one_line
 from codemode_server.support.untrusted_files import read_regular
 
@@ -66,9 +64,9 @@ def run(parsed: argparse.Namespace) -> int:
     file = EditedFile(edited_config.located(parsed))
     paths = [word for word in parsed.words if word == "-" or _FILE.search(word)]
     names = [word for word in parsed.words if word not in paths]
-    files = [_file(word) for word in paths] or list(_host_files(parsed.hosts))
+    files = [_file(word) for word in paths] or list(host_files(parsed.hosts or (), _project()))
     servers, equal = unite(server for it in files for server in it.servers)
-    preview = _planned(servers, file, SecretDestination(file, parsed.secrets))
+    preview = planned_import(servers, file, SecretDestination(file, parsed.secrets))
     if page := _page(preview.additions, files, [*equal, *preview.skipped]):
         show(page)
     shared = shared_variables(servers, os.environ, file.text.environment())
@@ -87,7 +85,7 @@ def run(parsed: argparse.Namespace) -> int:
         return 0
     with edited_config.locked(file.place) as file:  # read anew: the question may have taken long
         storage = SecretDestination(file, parsed.secrets)
-        made = _planned(chosen, file, storage, shared)
+        made = planned_import(chosen, file, storage, shared)
         if made.additions or made.env:
             save(file, made, storage)
     if not (made.additions or made.env):
@@ -100,15 +98,6 @@ def run(parsed: argparse.Namespace) -> int:
         show("\nto have your hosts start codemode-server in place of these servers:")
         print(f"  codemode-server connect {' '.join(hosts)}")
     return code
-
-
-def _planned(
-    found: Sequence[FoundServer],
-    file: EditedFile,
-    storage: SecretDestination,
-    shared: Mapping[str, str] = MappingProxyType({}),
-) -> ImportPlan:
-    return plan(found, file.text.servers(), storage.new(), storage.variables, file.folder, shared)
 
 
 def _in_folder(parsed: argparse.Namespace, found: FoundServer) -> FoundServer:
@@ -146,13 +135,10 @@ def _takes_environment(parsed: argparse.Namespace, shared: Mapping[str, str]) ->
     )
 
 
-def _host_files(hosts: Sequence[str] | None) -> Iterator[SourceServers]:
-    project = Path.cwd()
-    places = all_places(System.current(), project if project != Path.home() else None)
-    # The user's own files come first: of servers of one name, that of a project gets the suffix.
-    for place in sorted(places, key=lambda it: it.scope == "project"):
-        if not hosts or place.host.id in hosts:
-            yield read_place(place, os.environ, project)
+def _project() -> Path | None:
+    """The folder whose files are of a project, if it is not the home folder."""
+    here = Path.cwd()
+    return here if here != Path.home() else None
 
 
 def _file(word: str) -> SourceServers:

@@ -6,16 +6,19 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from codemode_server.config import LoadedSettings
 from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.file_writing import added_variables
 from codemode_server.config.host_entries import entry_of
-from codemode_server.config.host_reading import FoundServer
+from codemode_server.config.host_reading import FoundServer, SourceServers, read_place
+from codemode_server.config.hosts import System, all_places
 from codemode_server.config.import_plan import ImportPlan, SecretNames, plan
 from codemode_server.config.loading import load_place
 from codemode_server.config.places import Change
@@ -63,9 +66,32 @@ class SecretDestination:
 
 
 def save(file: EditedFile, made: ImportPlan, storage: SecretDestination) -> None:
+    write(file, made)
+    file.save(storage.storing(made.secrets))
+
+
+def write(file: EditedFile, made: ImportPlan) -> None:
+    """Edit the text of the file, which is not saved."""
     file.text.add_environment(made.env)
     file.text.add_servers({it.name: it.entry for it in made.additions})
-    file.save(storage.storing(made.secrets))
+
+
+def host_files(hosts: Collection[str] = (), project: Path | None = None) -> Iterator[SourceServers]:
+    """What the files of these hosts, or else of all, have: the user's own, and then those of the project. Blocks."""
+    # Of servers of one name, that of a project gets the suffix.
+    for place in sorted(all_places(System.current(), project), key=lambda it: it.scope == "project"):
+        if not hosts or place.host.id in hosts:
+            yield read_place(place, os.environ, project)
+
+
+def planned_import(
+    found: Sequence[FoundServer],
+    file: EditedFile,
+    storage: SecretDestination,
+    shared: Mapping[str, str] = MappingProxyType({}),
+) -> ImportPlan:
+    """What taking over these servers would write, and `shared` to the environment of all."""
+    return plan(found, file.text.servers(), storage.new(), storage.variables, file.folder, shared)
 
 
 def entry_from(
@@ -107,7 +133,7 @@ def planned(file: EditedFile, name: str, entry: dict[str, Plain], storage: Secre
     if name in file.text.servers():
         raise CodemodeError(f"there is a server {name!r} already; remove it first, or choose another name")
     found = FoundServer(name, entry, "the command line", "", "user")
-    made = plan([found], file.text.servers(), storage.new(), storage.variables, file.folder)
+    made = planned_import([found], file, storage)
     if not made.additions:
         raise CodemodeError("; ".join(made.skipped))
     return made

@@ -30,12 +30,22 @@ from codemode_server.storage.sqlite import FILE_NAME
 from tests.behaviour.product import configuration
 from tests.cli.pseudo_terminal import without_terminal
 from tests.files import contents
+from tests.web.hosts_of_a_person import hosts_files
 from tests.web.pages import OTHER, OWN, PROGRAM, RULES, TRIAGE, Call, Pages, State, pages, question
 
 pytestmark = pytest.mark.page_attack
 HOSTILE = "</code></li><script>fetch('//evil.example')</script><img src=x onerror=alert(1)>{{ 7*7 }}\u202e\u200b"
-FORM = {"answer": "allow", "scope": "call"}
-PATHS = ("executions", "executions/x1", "executions/x1/calls/1", "approvals", "approvals/a1", "servers", "permissions")
+FORM = {"answer": "allow", "scope": "call", "host": "cursor"}
+PATHS = (
+    "executions",
+    "executions/x1",
+    "executions/x1/calls/1",
+    "approvals",
+    "approvals/a1",
+    "servers",
+    "servers/import",
+    "permissions",
+)
 SERVERS = {"github": {"command": "/nonexistent/server"}, "linear": {"url": "http://not-https.example/mcp"}}
 GITHUB = f"servers/{key_of('github')}"
 LINEAR = f"servers/{key_of('linear')}"
@@ -45,9 +55,15 @@ FORMS = (
     *("approvals/a1", "executions/x1/cancel"),
     *(f"{GITHUB}/disable", f"{REVIEW}/accept", REVEAL),
     *(f"{GITHUB}/test", "servers/add"),
-    *(f"{GITHUB}/edit", f"{GITHUB}/rule", f"{GITHUB}/remove", f"{LINEAR}/sign-in"),
+    *(f"{GITHUB}/edit", f"{GITHUB}/rule", f"{GITHUB}/remove", f"{LINEAR}/sign-in", "servers/import"),
 )
 VALUE = "ann.secret@example.org"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    hosts_files(tmp_path / "home", monkeypatch)
+    return tmp_path / "home"
 
 
 async def fill(state: State) -> None:
@@ -160,7 +176,7 @@ async def test_no_form_of_anybody_else_does_anything(tmp_path: Path) -> None:
                 assert VALUE not in refused.text
             assert await unchanged(site, state) == [True] * 8, name
         answers = [(await site.post(path, **form)).status_code for path in forms]
-        assert answers == [303, 303, 409, 303, 303, 200, *[303] * 6], "control; the program has ended"
+        assert answers == [303, 303, 409, 303, 303, 200, *[303] * 7], "control; the program has ended"
         assert await unchanged(site, state) == [False] * 8, "control"
 
 
@@ -193,7 +209,10 @@ async def test_no_page_can_be_framed_cached_or_made_to_load_anything(tmp_path: P
             assert headers["x-content-type-options"] == "nosniff"
 
 
-async def test_what_others_wrote_is_text_wherever_it_stands(tmp_path: Path) -> None:
+async def test_what_others_wrote_is_text_wherever_it_stands(tmp_path: Path, home: Path) -> None:
+    (home / ".cursor/mcp.json").write_text(
+        json.dumps({"mcpServers": {"of-cursor": {"command": "x", "args": [HOSTILE]}}})
+    )
     text = {HOSTILE: [HOSTILE]}
     call = Call(HOSTILE, 1, 5, arguments=text, result=text, server=HOSTILE, decision=Allow(HOSTILE))
     asked = question(title=HOSTILE, reason=HOSTILE, arguments={HOSTILE: HOSTILE}, lines=(HOSTILE,), done=(HOSTILE,))
@@ -218,7 +237,7 @@ async def test_no_address_fills_the_forms_of_servers(tmp_path: Path) -> None:
     """A model can talk a person into opening a link, and a filled form is soon sent."""
     async with pages(tmp_path, servers=SERVERS) as (site, _):
         query = "name=planted&line=curl+evil.example&env=A%3Dplanted&headers=B%3Aplanted&cwd=planted&problem=planted"
-        for path in ("servers/add", f"{GITHUB}/edit", GITHUB):
+        for path in ("servers/add", "servers/import", f"{GITHUB}/edit", GITHUB):
             assert await site.text(f"{path}?{query}&answer=allow&host=planted&given=planted") == await site.text(path)
         wrong = await site.post("servers/add", name="planted")
     assert wrong.status_code == 400

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from codemode_server.config import load
 from codemode_server.domain.calls import Allow, Ask, Deny
 from codemode_server.domain.definitions import canonical_text, digest_of
@@ -30,6 +32,7 @@ from codemode_server.storage.server_states import RunningProduct, ServerState, S
 from codemode_server.support.private_files import private_subfolder, replace_private
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.listing_store import ListingStore
+from tests.web.hosts_of_a_person import hosts_files
 from tests.web.pages import OWN, PROGRAM, TRIAGE, Call, Pages, State, pages, question
 
 LONG_SERVER = "customer-relationship-management-production"
@@ -328,9 +331,20 @@ async def _fill_questions(state: State, now: float) -> None:
 
 
 @asynccontextmanager
+async def _home(folder: Path) -> AsyncIterator[None]:
+    """The person's home has files of hosts, and none of this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        hosts_files(folder, patch)
+        yield
+
+
+@asynccontextmanager
 async def evening(folder: Path) -> AsyncIterator[tuple[Pages, State]]:
     """The pages of such a product; no browser was admitted yet."""
-    async with pages(folder, is_entered=False, servers=SERVERS, permissions=RULES) as (site, state):
+    async with (
+        _home(folder / "home"),
+        pages(folder, is_entered=False, servers=SERVERS, permissions=RULES) as (site, state),
+    ):
         owner = LockedFolders(folder / "state")
         await fill_servers(folder, owner)
         await fill_record(state, time.time())
@@ -352,6 +366,7 @@ VIEWS = {
     "review": f"servers/{GITHUB}/tools/{key_of(CHANGED)}",
     "server": f"servers/{GITHUB}",
     "add": "servers/add",
+    "import": "servers/import",
     "tool": f"tools/{GITHUB}/{key_of('create_issue')}",
     "permissions": "permissions?call=github/delete_branch",
     "tools": "tools",

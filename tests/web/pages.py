@@ -296,8 +296,8 @@ async def pages(
 
 
 @asynccontextmanager
-async def pages_of(path: Path, *, is_entered: bool = True) -> AsyncIterator[Pages]:
-    """The pages on the state folder of a configuration, which a product may use as well."""
+async def pages_of(path: Path | None, *, is_entered: bool = True) -> AsyncIterator[Pages]:
+    """The pages on the state folder of a configuration, which a product may use as well; None: of the user's own."""
     async with serving(load(path)) as address, httpx2.AsyncClient(timeout=30) as browser:
         made = Pages(address, browser)
         if is_entered:

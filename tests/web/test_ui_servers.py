@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from codemode_server.config import load
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.features.pages.site import key_of
 from tests.behaviour.product import in_memory, office
 from tests.behaviour.test_changed_tools import EVIL, settled
 from tests.behaviour.test_changes import found
+from tests.web.hosts_of_a_person import HOST_SECRET, hosts_files
 from tests.web.pages import Pages, pages, pages_of
 from tests.web.test_ui_tools import listed
 
@@ -297,6 +299,50 @@ class TestEditing:
             assert re.search(r"The file as it was: \S+\.bak\.", await done(site, change))
             assert (await site.post(change)).status_code == 409
             assert "No servers are configured" in await site.text("servers")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder with files of two hosts."""
+    hosts_files(tmp_path / "home", monkeypatch)
+    return tmp_path / "home"
+
+
+class TestServersOfHosts:
+    async def test_are_shown_and_added_with_their_secrets_apart(self, tmp_path: Path, home: Path) -> None:
+        async with tracker(tmp_path) as site:
+            shown = await site.text("servers/import")
+            assert "Claude Code has 3 servers that are not here" in shown
+            assert "Cursor has 1 server that is not here" in shown
+            assert "npx -y @modelcontextprotocol/server-github" in shown
+            change = await done(site, "servers/import", host="claude-code")
+            assert "  sentry:" in "".join(lines_of(change))
+            assert written(tmp_path) == YAML, "nothing is saved yet"
+            saved = await done(site, change_in(change))
+            assert "codemode-server connect claude-code" in saved
+            after = await site.text("servers/import")
+        assert "Claude Code has" not in after
+        assert "in your configuration already" in after
+        assert "Cursor has 1 server" in after
+        assert HOST_SECRET not in shown + change + saved + after
+        assert HOST_SECRET in (tmp_path / ".env").read_text()
+        text = written(tmp_path)
+        assert text.replace(HOST_SECRET, "") == text
+        for line in YAML.splitlines():
+            assert line in text
+
+    async def test_are_added_one_at_a_time_also_to_a_file_that_is_not_there(self, home: Path) -> None:
+        async with pages_of(None) as site:
+            rows = re.findall(
+                r'value="cursor"><input type="hidden" name="key" value="(\w+)"', await site.text("servers/import")
+            )
+            change = await done(site, "servers/import", host="cursor", key=rows[0])
+            await done(site, change_in(change))
+            assert "sqlite" in await site.text("servers")
+            gone = await site.post("servers/import", host="cursor", key=rows[0])
+        assert gone.status_code == 409
+        servers = load(home / ".config/codemode-server/upstream.yaml").settings.servers
+        assert list(servers) == ["sqlite"]
 
 
 class TestRules:

@@ -18,6 +18,7 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.features import create
 from codemode_server.features.pages.config_edits import ConfigEdits
 from codemode_server.features.pages.edit_forms import EditForms
+from codemode_server.features.pages.import_forms import ImportForms
 from codemode_server.features.pages.record_pages import RecordPages
 from codemode_server.features.pages.report_pages import ReportPages
 from codemode_server.features.pages.server_forms import ServerForms
@@ -59,6 +60,7 @@ async def serving(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
         ReportPages(site, records)
         edits = ConfigEdits(site, records)
         forms = ServerForms(site, records, edits)
+        ImportForms(site, edits)
         EditForms(site, records, forms, edits)
         async with anyio.create_task_group() as tasks:
             ServerPages(site, records, forms, SignInForms(site, forms, edits, tasks))

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from codemode_server.config import locate, saving
 from codemode_server.config.description import shown_address
+from codemode_server.config.loading import load_place
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError
@@ -25,6 +26,16 @@ from codemode_server.records.server_edits import SecretDestination
 
 _MAX_WAITING = 20
 _MAX_LINES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What goes with an edit of the file."""
+
+    secrets: Mapping[str, str] = field(repr=False)
+    """To be stored, by the names that the file refers to."""
+    note: str = ""
+    """What the person may have to do once it is saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +49,11 @@ class Proposal:
     back: str
     """The page where it was asked for, to which saving leads."""
     is_removal: bool
-    secrets: Mapping[str, str] = field(repr=False)
+    beside: Beside
 
 
-Edit = Callable[[EditedFile, SecretDestination], Mapping[str, str] | None]
-"""Edits the text of the file; gives the secrets to store. Blocks. Raises `CodemodeError`."""
+Edit = Callable[[EditedFile, SecretDestination], Beside | None]
+"""Edits the text of the file. Blocks. Raises `CodemodeError`."""
 
 
 class ConfigEdits:
@@ -69,7 +80,7 @@ class ConfigEdits:
         def made() -> Proposal:
             file = EditedFile(self.place)
             before = file.text.text
-            found = edit(file, SecretDestination(file, "dotenv")) or {}
+            found = edit(file, SecretDestination(file, "dotenv")) or Beside({})
             if file.text.text == before:
                 raise CodemodeError("nothing would change")
             lines = difflib.unified_diff(before.splitlines(), file.text.text.splitlines(), lineterm="")
@@ -108,13 +119,17 @@ class ConfigEdits:
                     changed = f"{self.place.path} has changed since the page was shown"
                     raise CodemodeError(f"nothing was saved: {changed}; make the change again")
                 file.text.text = proposal.after
-                storing = SecretDestination(file, "dotenv").storing(proposal.secrets)
+                storing = SecretDestination(file, "dotenv").storing(proposal.beside.secrets)
                 copy = file.save(storing, keeps_copy=proposal.is_removal)
             done = [f"Saved in {self.place.path}."]
             if copy is not None:
                 done.append(f"The file as it was: {copy}.")
-            if proposal.secrets:
-                done.append(f"Secrets are in {file.dotenv}: {', '.join(proposal.secrets)}.")
+            if file.is_new:
+                self._records.loaded = load_place(self.place, require_trust=False, resolve=False)
+            if secrets := proposal.beside.secrets:
+                done.append(f"Secrets are in {file.dotenv}: {', '.join(secrets)}.")
+            if proposal.beside.note:
+                done.append(proposal.beside.note)
             if file.needs_trust:
                 done.append(file.trust_needed)
             return " ".join(done)

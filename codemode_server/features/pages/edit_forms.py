@@ -24,7 +24,7 @@ from codemode_server.config.loading import load_place
 from codemode_server.config.saving import EditedFile
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.features.pages.config_edits import ConfigEdits
+from codemode_server.features.pages.config_edits import Beside, ConfigEdits
 from codemode_server.features.pages.server_forms import ServerForms, lines_of
 from codemode_server.features.pages.site import Site
 from codemode_server.records.executions import Records
@@ -75,7 +75,7 @@ class EditForms:
     async def _edit(self, request: Request, form: Mapping[str, str]) -> Response:
         name = await anyio.to_thread.run_sync(self._forms.name_of, request.path_params["key"])
 
-        def edit(file: EditedFile, storage: SecretDestination) -> Mapping[str, str]:
+        def edit(file: EditedFile, storage: SecretDestination) -> Beside:
             entry = _entry(file, name)
             changed = _changed(entry, form, self._edits.mask())
             names = storage.new()
@@ -88,7 +88,7 @@ class EditForms:
                 raise CodemodeError(problem)
             for key, value in changed.items():
                 file.text.set_member(name, key, value)
-            return names.added
+            return Beside(names.added)
 
         try:
             return await self._edits.propose(f"Change {name}", edit, f"servers/{request.path_params['key']}")

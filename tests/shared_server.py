@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from codemode_server.shim.attaching import PROTOCOL, asked
+from codemode_server.shim.attaching import asked
 from codemode_server.shim.main import STANDALONE
 from tests.waiting import PATIENCE_S
 from tests.wire import Wire
@@ -59,7 +59,7 @@ class Person:
     def attach(self, session: str = "") -> tuple[socket.socket, dict[str, Any]]:
         """A connection to the running server without a host's process, and its answer; empty if it has closed it."""
         (path,) = self.run.glob("*.sock")
-        hello = {"protocol": PROTOCOL, "folder": "/", "environment": self._environment, "session": session}
+        hello = {"folder": "/", "environment": self._environment, "session": session}
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(path))
         connection.sendall(json.dumps(hello).encode() + b"\n")

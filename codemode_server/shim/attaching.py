@@ -24,12 +24,8 @@ import codemode_server
 from codemode_server.config import places
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.principals import PRINCIPAL_VARIABLE
-from codemode_server.support.private_files import data_folder, open_private, private_folder
+from codemode_server.support.private_files import NotPrivate, data_folder, open_private, private_folder
 
-PROTOCOL = 1
-"""Of the two lines that begin a connection; it grows when they change in one version of the product."""
-MAX_PATH_BYTES = 100
-"""What every system takes as the path of a socket (macOS 104)."""
 _TRIES = 5
 _EXIT_SECONDS = 5.0
 """For a server that closed its socket at its start to end, so that its last words are there."""
@@ -98,29 +94,22 @@ class Attaching:
     """Connects one host, as often as its server ends."""
 
     def __init__(self, config: Path | None) -> None:
-        """`config`: the file named on the command line. Raises `NotAttached`: there is no place for a socket."""
+        """`config`: the file named on the command line."""
         self._config = config
         self._started: subprocess.Popen[bytes] | None = None
         self._session = ""
-        try:
-            self._folder = private_folder(folder())
-            self._key = _key(config)
-        except (CodemodeError, OSError) as error:
-            raise NotAttached(str(error)) from error
-        if len(os.fsencode(self._socket(""))) > MAX_PATH_BYTES:
-            raise NotAttached(f"the path of '{self._folder}' is too long for a socket")
 
     def attach(self) -> Attached:
         """Connect to the server; starts it if there is none. Raises `NotAttached`."""
         other = ""
         for _ in range(_TRIES):
             try:
-                path = self._socket(other)
+                path = socket_of(self._config, other)
                 connection = connected(path) or self._start(path)
                 if (attached := self._greeted(connection)) is None:
                     self._raise_if_it_failed(path)
                     continue
-            except OSError as error:
+            except (OSError, NotPrivate) as error:
                 raise NotAttached(f"its running server can't be reached: {error}") from error
             if "session" in attached.answer:
                 self._session = attached.answer["session"]
@@ -135,13 +124,9 @@ class Attaching:
             with suppress(subprocess.TimeoutExpired):
                 self._started.wait(_EXIT_SECONDS)
 
-    def _socket(self, other: str) -> Path:
-        return self._folder / f"{self._key}{other}.sock"
-
     def _greeted(self, connection: socket.socket) -> Attached | None:
         """The connection after both first lines; None if the server has ended before its own."""
         hello = {
-            "protocol": PROTOCOL,
             "folder": os.getcwd(),  # noqa: PTH109 - as the host sees it
             "environment": dict(os.environ),
             "session": self._session,
@@ -174,9 +159,8 @@ class Attaching:
                 path.chmod(0o600)
                 listener.listen(_BACKLOG)
                 self._started = self._launch(listener.fileno(), path.with_suffix(".log"))
-            connection = connected(path)
-        if connection is None:
-            raise NotAttached(f"the server that was started is gone; {_said(path.with_suffix('.log'))}")
+                connection = _unix_socket()
+                connection.connect(str(path))
         return connection
 
     def _launch(self, listener: int, log: Path) -> subprocess.Popen[bytes]:
@@ -208,8 +192,9 @@ class Attaching:
         self._started = None
 
 
-def _key(config: Path | None) -> str:
-    """Name of the socket for this configuration, program, principal, sandbox and machine."""
+def socket_of(config: Path | None, other: str = "") -> Path:
+    """The socket for this configuration, program, principal, sandbox and machine; `other` is of the environment. Raises
+    `NotPrivate`, `OSError`."""
     environ, cwd = os.environ, Path.cwd()
     place = places.asked_for(config, environ, cwd, must_exist=False) or places.in_folder(cwd)
     about = [
@@ -219,7 +204,8 @@ def _key(config: Path | None) -> str:
         *confinement(),
         *_program(),
     ]
-    return hashlib.sha256(json.dumps(about).encode("utf-8", "replace")).hexdigest()[:16]
+    key = hashlib.sha256(json.dumps(about).encode("utf-8", "replace")).hexdigest()[:16]
+    return private_folder(folder()) / f"{key}{other}.sock"
 
 
 def _program() -> list[str]:

@@ -22,7 +22,7 @@ _LOOK_SECONDS = 0.02
 
 def serve(arguments: Sequence[str]) -> int | None:
     """Serve the host of this process until it closes its input; gives the exit code. None if the arguments mean
-    something else, or there is no place for the socket of a running server."""
+    something else."""
     if sys.platform == "win32" or os.environ.get(STANDALONE, "") not in ("", "0"):
         return None
     match [it for it in arguments if it != "serve"]:
@@ -34,18 +34,14 @@ def serve(arguments: Sequence[str]) -> int | None:
             return None
     if sys.stdin is None or sys.stdin.isatty():
         return None
-    try:
-        attaching = Attaching(config)
-    except NotAttached as error:
-        _say_why(error)
-        return None
+    attaching = Attaching(config)
     start = _Start(config, attaching)
     opening = Opening(HostStreams.standard(), start)
     opening.run()
     try:
         attached = start.attached()
     except NotAttached as error:
-        _say_why(error)
+        print(f"codemode-server: this host has a server of its own: {error}", file=sys.stderr)
         from codemode_server.startup import serve as standalone
 
         standalone.serve(config, None, opened=opening)
@@ -53,10 +49,6 @@ def serve(arguments: Sequence[str]) -> int | None:
         print(f"codemode-server: {notice}", file=sys.stderr)
     Relay(*opening.streams(), attaching, attached).run()
     return 0
-
-
-def _say_why(error: NotAttached) -> None:
-    print(f"codemode-server: this host has a server of its own: {error}", file=sys.stderr)
 
 
 class _Start:

@@ -38,7 +38,7 @@ from codemode_server.config.settings import RunningServerSettings
 from codemode_server.domain.errors import JournalUnavailable, SettingsError
 from codemode_server.domain.principals import PRINCIPAL_VARIABLE, Session
 from codemode_server.processes.file_lock import held
-from codemode_server.shim.attaching import PROTOCOL, confinement
+from codemode_server.shim.attaching import confinement
 from codemode_server.storage.interrupted import interrupted_programs, settle_before_reading
 from codemode_server.support.change_signal import ChangeSignal
 
@@ -192,8 +192,8 @@ class SharedServer:
                 answer = await self._status()
                 if question == "stop":
                     self.end()
-            case {"protocol": protocol, "folder": str(folder), "environment": {**environment}, "session": str(known)}:
-                answer = await self._answer(environment, known, front) if protocol == PROTOCOL else {}
+            case {"folder": str(folder), "environment": {**environment}, "session": str(known)}:
+                answer = await self._answer(environment, known, front)
                 if session_id := answer.get("session"):
                     await self._serve_session(Session(session_id, folder=folder), answer, lines, front)
                     return

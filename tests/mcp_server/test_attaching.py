@@ -14,7 +14,7 @@ import pytest
 
 import codemode_server
 from codemode_server.shim import attaching
-from codemode_server.shim.attaching import Attaching, NotAttached
+from codemode_server.shim.attaching import Attaching, NotAttached, socket_of
 from codemode_server.startup import shared_server
 from tests.shared_server import short_folder
 
@@ -31,18 +31,17 @@ def data(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_server_that_never_answers_does_not_hold_its_hosts(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attaching, "_ANSWER_SECONDS", 0.1)
-    host = Attaching(None)
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(host._socket("")))
+        listener.bind(str(socket_of(None)))
         listener.listen()
         with pytest.raises(NotAttached, match="does not answer"):
-            host.attach()
+            Attaching(None).attach()
 
 
 def test_another_version_has_another_server(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, same = Attaching(None)._socket(""), Attaching(None)._socket("")
+    first, same = socket_of(None), socket_of(None)
     monkeypatch.setattr(codemode_server, "__version__", "99.0")
-    assert first == same != Attaching(None)._socket("")
+    assert first == same != socket_of(None)
 
 
 class Connection:

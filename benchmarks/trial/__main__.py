@@ -7,12 +7,15 @@ The key comes from the environment (TRIAL_KEY); so may the address, the wire for
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,7 @@ OK, STOPPED, WRONG = 0, 3, 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    if arguments[:1] == ["--report"]:
+    if len(arguments) == 2 and arguments[0] == "--report":
         print(report(Path(arguments[1])))
         return OK
     options = _parser().parse_args(arguments)
@@ -58,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
             options.seed,
             {
                 "wire": wire.name,
-                "base_url": "loopback" if options.scripted else base_url,
+                "base_url": "loopback" if options.scripted else re.sub("//[^/@]*@", "//", base_url),
                 "model": model,
                 "body": body,
                 "max_output_tokens": options.max_output_tokens,
@@ -89,8 +92,9 @@ def suite(name: str) -> Sequence[Task]:
         return others.tasks_of(name)
     if name.startswith("mcpmark:"):
         return mcpmark.tasks_of(Path(name.removeprefix("mcpmark:")).resolve(), partial(print, file=sys.stderr))
-    tasks: Sequence[Task] = importlib.import_module(name).tasks()
-    return tasks
+    module = importlib.import_module(name)
+    version = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()[:16]
+    return [replace(task, version=f"{version} {task.version}".strip()) for task in module.tasks()]
 
 
 def prices(text: str) -> Prices:

@@ -47,11 +47,35 @@ class Trial:
         tasks = {task.name: task for task in self.tasks}
         left = [cell for cell in cells if cell.key not in self.records.done]
         self.say(f"{len(left)} of {len(cells)} runs; spent {self.records.spent:.4f} of {self.budget:g}")
+        if left:
+            await self._try_endpoint()
         for cell in left:
             with tempfile.TemporaryDirectory(prefix="trial-", ignore_cleanup_errors=True) as name:
                 run = _Run(self, cell, tasks[cell.task], Path(name))
                 await run.run()
             self.say(f"{cell.key}: {run.reason or 'solved'}; spent {self.records.spent:.4f}")
+
+    async def ask(self, conversation: Conversation, **named: Any) -> Reply:
+        """A reply, which is recorded with what is named."""
+        most = self.endpoint.most(conversation).cost(self.prices)
+        if self.records.spent + most > self.budget:
+            raise BudgetSpent(
+                f"spent {self.records.spent:.4f} of {self.budget:g}; the next request may cost {most:.4f}. "
+                "Start again with a larger --budget to go on"
+            )
+        reply = await self.endpoint.ask(conversation)
+        usage, cost = asdict(reply.usage), reply.usage.cost(self.prices)
+        seconds = round(reply.seconds, 3)
+        self.records.add("request", **named, reply=reply.message, usage=usage, cost=cost, seconds=seconds)
+        return reply
+
+    async def _try_endpoint(self) -> None:
+        """One short request: what is refused here is a wrong model or parameter, and no result of an arm."""
+        conversation = Conversation("Answer with one word.", [], [{"role": "user", "content": "Ready?"}])
+        try:
+            await self.ask(conversation, said=conversation.messages)
+        except Refused as error:
+            raise EndpointError(str(error)) from error
 
 
 class _Run:
@@ -114,25 +138,10 @@ class _Run:
 
     async def _ask(self, conversation: Conversation) -> Reply:
         """The reply, which is added to the conversation."""
-        trial = self._trial
-        most = trial.endpoint.most(conversation).cost(trial.prices)
-        if trial.records.spent + most > trial.budget:
-            raise BudgetSpent(
-                f"spent {trial.records.spent:.4f} of {trial.budget:g}; the next request may cost {most:.4f}. "
-                "Start again with a larger --budget to go on"
-            )
-        reply = await trial.endpoint.ask(conversation)
         first = {"system": conversation.system, "tools": [asdict(it) for it in conversation.tools]}
-        trial.records.add(
-            "request",
-            **self._common(),
-            **({} if self._recorded else first),
-            said=conversation.messages[self._recorded :],
-            reply=reply.message,
-            usage=asdict(reply.usage),
-            cost=reply.usage.cost(trial.prices),
-            seconds=round(reply.seconds, 3),
-        )
+        said = conversation.messages[self._recorded :]
+        head = {} if self._recorded else first
+        reply = await self._trial.ask(conversation, **self._common(), **head, said=said)
         conversation.messages.append(reply.message)
         self._recorded = len(conversation.messages)
         self._turns += 1

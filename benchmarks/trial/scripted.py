@@ -27,7 +27,7 @@ Answer = tuple[int, dict[str, str], bytes]
 @dataclass
 class Scripted:
     tasks: Sequence[Task]
-    fault: Callable[[], Answer | None] = lambda: None
+    fault: Callable[[Asked], Answer | None] = lambda _: None
     """Asked before each answer; what it gives is answered instead."""
 
     def serve(self) -> AbstractContextManager[str]:
@@ -35,7 +35,7 @@ class Scripted:
         return answering(self._answer)
 
     def _answer(self, asked: Asked) -> Answer:
-        fault = self.fault()
+        fault = self.fault(asked)
         if fault is not None:
             return fault
         body = json.loads(asked.body)
@@ -58,6 +58,8 @@ Step = str | list[tuple[str, dict[str, Any]]]
 
 def next_step(tasks: Sequence[Task], tools: Sequence[str], said: Sequence[dict[str, Any]]) -> Step:
     """What comes next in a conversation without its system prompt, with these tools."""
+    if not tools:  # the first request of a trial
+        return "Ready."
     task = next(task for task in tasks if task.messages[0] == _text(said[0]))
     is_code = "execute_code" in tools
     steps = [step for solution in task.solution for step in steps_of(solution, is_code=is_code)]

@@ -3,13 +3,11 @@ which speaks both wire formats on loopback. It fails, ends and is killed as tria
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,10 @@ import pytest
 from benchmarks.trial.__main__ import OK, STOPPED, WRONG, main
 from benchmarks.trial.records import Records, RecordsError, read
 from benchmarks.trial.scripted import Answer, Scripted
+from tests.answering import Asked
 from tests.trial.shop_tasks import tasks
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
 ARMS = ("direct", "codemode-server")
 CELLS = {f"{task}/{arm}/0" for task in ("order", "price") for arm in ARMS}
@@ -55,7 +54,7 @@ def test_every_task_is_run_through_every_arm_and_judged_by_its_own_check(tmp_pat
     turns = {arm: runs[f"order/{arm}/0"]["turns"] for arm in (*ARMS, "deferred")}
     assert turns == {"direct": 5, "codemode-server": 4, "deferred": 6}
     for cell, run in runs.items():
-        requests = [line for line in of_kind(out, "request") if line["cell"] == cell]
+        requests = [line for line in of_kind(out, "request") if line.get("cell") == cell]
         assert run["cost"] == pytest.approx(sum(line["cost"] for line in requests))
         assert run["usage"]["output"] == sum(line["usage"]["output"] for line in requests) > 0
     assert sum(run["usage"]["read"] for run in runs.values()) > 0
@@ -64,7 +63,7 @@ def test_every_task_is_run_through_every_arm_and_judged_by_its_own_check(tmp_pat
 def test_a_limit_of_rates_and_a_broken_answer_of_the_endpoint_change_nothing(tmp_path: Path) -> None:
     faults: list[Answer] = [(429, {"retry-after": "0"}, b"{}"), (529, {"retry-after": "0"}, b"overloaded")]
     out = tmp_path / "trial.jsonl"
-    with Scripted(tasks(), lambda: faults.pop() if faults else None).serve() as url:
+    with Scripted(tasks(), lambda _: faults.pop() if faults else None).serve() as url:
         assert main(arguments(url, out)) == OK
     assert faults == []
     assert {line["cell"] for line in of_kind(out, "run")} == CELLS
@@ -91,7 +90,7 @@ def test_a_killed_trial_goes_on_with_the_runs_that_have_no_record(tmp_path: Path
     out, reached, go_on = tmp_path / "trial.jsonl", threading.Event(), threading.Event()
     asked = 0
 
-    def stop_in_the_third_run() -> None:
+    def stop_in_the_third_run(_: Asked) -> None:
         nonlocal asked
         asked += 1
         if len(of_kind(out, "run")) == 2:
@@ -103,7 +102,7 @@ def test_a_killed_trial_goes_on_with_the_runs_that_have_no_record(tmp_path: Path
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
         process = subprocess.Popen(command, env=environment, cwd=ROOT)
         try:
-            assert reached.wait(100)
+            assert reached.wait(400)
         finally:
             process.kill()
             process.wait()
@@ -138,16 +137,18 @@ def test_two_trials_never_write_to_one_file(tmp_path: Path) -> None:
     Records(tmp_path / "trial.jsonl", {"tasks": {}}).close()
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "recorded"), [(401, WRONG, 0), (400, OK, len(CELLS))], ids=["wrong key", "too long"]
-)
-def test_what_the_endpoint_refuses_is_a_failed_run_but_a_wrong_key_stops_the_trial(
-    tmp_path: Path, status: int, code: int, recorded: int
-) -> None:
+@pytest.mark.parametrize("status", [401, 400], ids=["key", "parameter"])
+def test_what_the_endpoint_refuses_at_once_stops_the_trial(tmp_path: Path, status: int) -> None:
     out = tmp_path / "trial.jsonl"
-    refuse: Callable[[], Answer] = lambda: (status, {}, json.dumps({"error": "no"}).encode())  # noqa: E731
-    with Scripted(tasks(), refuse).serve() as url:
-        assert main(arguments(url, out)) == code
-    runs = of_kind(out, "run")
-    assert len(runs) == recorded
-    assert all("refused" in run["reason"] for run in runs)
+    with Scripted(tasks(), lambda _: (status, {}, b"no")).serve() as url:
+        assert main(arguments(url, out)) == WRONG
+    assert [line["kind"] for line in read(out)] == ["plan"]
+
+
+def test_a_conversation_that_the_endpoint_refuses_is_a_failed_run(tmp_path: Path) -> None:
+    """Definitions that are too many or a result that is too long are what an arm is about."""
+    out = tmp_path / "trial.jsonl"
+    with Scripted(tasks(), lambda asked: (400, {}, b"too long") if b'"tools"' in asked.body else None).serve() as url:
+        assert main(arguments(url, out)) == OK
+    reasons = {line["cell"]: line["reason"] for line in of_kind(out, "run")}
+    assert reasons == dict.fromkeys(CELLS, "the endpoint refused the conversation: HTTP 400: too long")

@@ -158,7 +158,7 @@ class SharedServer:
             self._changed.notify()
 
     def _unlink(self) -> None:
-        with suppress(OSError), held(self._path.with_suffix(".lock")):
+        with suppress(OSError), held(self._path.with_suffix(".lock"), timeout_s=_LAST_ANSWERS_SECONDS):
             if self._path.stat().st_ino == self._inode:
                 self._path.unlink()
 

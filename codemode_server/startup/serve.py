@@ -180,7 +180,6 @@ class _Service:
             elif isinstance(self._way, HttpListener):
                 await self._serve_http(self._way)
             else:
-                self._front.connected.set()
                 await self._way.serve(self._front)
         except* BrokenPipeError:  # the host has gone in the middle of an answer
             pass
@@ -213,9 +212,10 @@ class _Service:
         await self._http.server.serve([listener.socket])
 
     async def _serve_product(self) -> None:
-        with anyio.move_on_after(_HANDSHAKE_SECONDS):
-            await self._front.connected.wait()
-        await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
+        if isinstance(self._way, Opening):
+            with anyio.move_on_after(_HANDSHAKE_SECONDS):
+                await self._front.connected.wait()
+            await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
         loaded: LoadedSettings | None = None
         try:
             loaded = await self._configuration()

@@ -138,7 +138,12 @@ class OwnConnections:
         if key.principal is not None and self._sign_ins is not None:
             deps.sign_ins = self._sign_ins(key.principal)
         connection = Connection(
-            key.server, shared.settings, deps, listed_by=shared, folder=key.folder, session_id=key.session_id
+            key.server,
+            shared.settings,
+            deps,
+            listed_by=shared,
+            folder=key.folder or shared.folder,
+            session_id=key.session_id,
         )
         if key.principal is None:
             connection.writing = shared.writing  # they may write to the same file or account

@@ -130,7 +130,7 @@ async def test_the_settings_give_each_session_or_folder_a_process(tmp_path: Path
 async def test_a_server_is_told_the_roots_of_its_own_host_alone(tmp_path: Path) -> None:
     """The official server for files asks as soon as it runs, and allows from then on what it was told."""
     one, two = RootsHost(["file:///one"]), RootsHost(["file:///two"])
-    async with product(tmp_path, "roots", "/") as sessions:
+    async with product(tmp_path, "roots", ".") as sessions:
         first = await sessions.where("a", host=one)
         second = await sessions.where("b", host=two)
         again = await sessions.where("a", host=one)
@@ -138,6 +138,7 @@ async def test_a_server_is_told_the_roots_of_its_own_host_alone(tmp_path: Path) 
     assert [first["roots"], second["roots"], again["roots"]] == [["file:///one"], ["file:///two"], ["file:///one"]]
     assert again["process"] == first["process"] != second["process"]
     assert not without["roots"]
+    assert {it["folder"] for it in (first, second, without)} == {str(tmp_path)}
     assert (len(one.asked), len(two.asked)) == (1, 1)
 
 

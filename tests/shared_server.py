@@ -31,7 +31,7 @@ class Person:
         self.config, self.data = config, data
         self._hosts = ExitStack()
         own = {"PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(data), STANDALONE: "0"}
-        self._environment = {**os.environ, **own}
+        self.environment = {**os.environ, **own}
 
     @property
     def run(self) -> Path:
@@ -45,7 +45,7 @@ class Person:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=self._environment | environment,
+            env=self.environment | environment,
         )
         self._hosts.callback(ended, host)
         return Wire(host)
@@ -59,7 +59,7 @@ class Person:
     def attach(self, session: str = "") -> tuple[socket.socket, dict[str, Any]]:
         """A connection to the running server without a host's process, and its answer; empty if it has closed it."""
         (path,) = self.run.glob("*.sock")
-        hello = {"folder": "/", "environment": self._environment, "session": session}
+        hello = {"folder": "/", "environment": self.environment, "session": session}
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(path))
         connection.sendall(json.dumps(hello).encode() + b"\n")
@@ -77,7 +77,7 @@ class Person:
     def command(self, *words: str) -> str:
         """What a command prints."""
         command = [sys.executable, "-m", "codemode_server", *words, "--config", str(self.config)]
-        return subprocess.run(command, env=self._environment, capture_output=True, text=True, check=False).stdout
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False).stdout
 
     def end(self) -> None:
         pids = [it["pid"] for it in self.servers()]

@@ -134,7 +134,10 @@ def call_asking(in_flight: Sequence[CallInFlight]) -> CallInFlight:
     if not in_flight:
         raise InputRefused("requests are answered only during a call")
     if len({call.provider.session_id if call.provider else "" for call in in_flight}) > 1:
-        raise InputRefused("calls of several users are under way, so it is not known whom this request is for")
+        raise InputRefused(
+            "calls of several sessions are under way, so it is not known whom this request is for; with "
+            "`share: session` each has a connection of its own"
+        )
     return in_flight[-1]
 
 

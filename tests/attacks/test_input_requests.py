@@ -80,7 +80,7 @@ async def test_a_request_is_refused_while_calls_of_two_sessions_are_under_way() 
     with pytest.raises(InputRefused, match="only during a call"):
         call_asking([])
     assert call_asking([mine, same]) is same
-    with pytest.raises(InputRefused, match="several users"):
+    with pytest.raises(InputRefused, match="several sessions"):
         call_asking([mine, same, other])
 
 

@@ -63,6 +63,9 @@ def _described(answer: dict[str, Any]) -> str:
     parts.append(counted(answer["sessions"], "session"))
     if (resident := _resident_mb(answer["pid"])) is not None:
         parts.append(f"{resident} MB")
+    more = ", ".join(f"{name} {count}" for name, count in sorted(answer.get("more_connections", {}).items()))
+    if more:
+        parts.append(f"more connections for folders and sessions: {more}")
     return f"{', '.join(parts)}, {answer['config']}"
 
 

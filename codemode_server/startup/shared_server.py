@@ -262,8 +262,9 @@ class SharedServer:
         place = self._app.loaded.place if self._app is not None else None
         if place is None:
             place = await anyio.to_thread.run_sync(locate, self._start.config)
+        more = dict(self._app.pool.connections()) if self._app is not None else {}
         about = {"version": __version__, "sessions": len(self._sessions), "config": str(place.path)}
-        return {"pid": os.getpid(), "since": self._began_at, **about}
+        return {"pid": os.getpid(), "since": self._began_at, "more_connections": more, **about}
 
 
 def used(loaded: LoadedSettings | SettingsError, *environments: Mapping[str, str]) -> list[str]:

@@ -100,16 +100,22 @@ class OwnConnections:
         self._sign_ins = sign_ins
         self._idle_s = idle_s
         self._own: dict[ConnectionKey, _Own] = {}
+        self._left: set[str] = set()
 
     @contextmanager
     def using(
-        self, key: ConnectionKey, shared: Connection, session: Session, tasks: TaskGroup | None
+        self,
+        key: ConnectionKey,
+        shared: Connection,
+        session: Session,
+        features: frozenset[Feature],
+        tasks: TaskGroup | None,
     ) -> Iterator[Connection]:
-        """The connection of this key to the server of `shared`, held while the block runs in this session. Raises
-        `UpstreamUnavailable`: there are too many connections, or the product ends."""
-        own = self._own.get(key) or self._start(key, shared, tasks)
+        """The connection of this key to the server of `shared`, held while the block runs in this session, whose host
+        has these features. Raises `UpstreamUnavailable`: there are too many connections, or the product ends."""
+        own = self._own.get(key) or self._start(key, shared, features, tasks)
         own.users += 1
-        if session.folder:  # a session over a stream, whose end is told
+        if session.folder and session.session_id not in self._left:  # a session over a stream, whose end is told
             own.sessions.add(session.session_id)
         try:
             yield own.connection
@@ -118,7 +124,8 @@ class OwnConnections:
             own.used_at = anyio.current_time()
 
     def leave(self, session: Session) -> None:
-        """A session over a stream has ended."""
+        """A session over a stream has ended; a program of it may go on, and wait for a person."""
+        self._left.add(session.session_id)
         for key, own in list(self._own.items()):
             own.sessions.discard(session.session_id)
             if key.session_id == session.session_id:
@@ -128,7 +135,9 @@ class OwnConnections:
         """How many there are, by the raw name of their server."""
         return Counter(key.server for key in self._own)
 
-    def _start(self, key: ConnectionKey, shared: Connection, tasks: TaskGroup | None) -> _Own:
+    def _start(
+        self, key: ConnectionKey, shared: Connection, features: frozenset[Feature], tasks: TaskGroup | None
+    ) -> _Own:
         if len(self._own) >= MAX_CONNECTIONS:
             self._end_unused()
         if tasks is None or len(self._own) >= MAX_CONNECTIONS:
@@ -137,6 +146,8 @@ class OwnConnections:
         deps = replace(self._deps, cache=_ReadOnly(self._deps.cache), on_change=lambda: None)
         if key.principal is not None and self._sign_ins is not None:
             deps.sign_ins = self._sign_ins(key.principal)
+        if key.session_id:
+            deps.host_features = {*features}  # of this host alone
         connection = Connection(
             key.server,
             shared.settings,

@@ -190,7 +190,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         if key == ConnectionKey(server):
             yield shared
             return
-        with self._own_connections.using(key, shared, caller.session, self._tasks) as own:
+        with self._own_connections.using(key, shared, caller.session, features, self._tasks) as own:
             yield own
 
     def leave(self, session: Session) -> None:

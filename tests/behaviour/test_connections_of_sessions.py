@@ -120,9 +120,14 @@ async def test_any_other_server_runs_once_for_all(
 
 async def test_the_settings_give_each_session_or_folder_a_process(tmp_path: Path, projects: tuple[Path, Path]) -> None:
     async with product(tmp_path, "plain", "/", share="session") as sessions:
-        found = [await sessions.where(session) for session in ("a", "b", "a")]
+        host = RootsHost(["file:///one"])
+        found = [await sessions.where(*it) for it in (("a", "", host), ("b",), ("a", "", host))]
         assert [it["calls"] for it in found] == [1, 1, 2]
+        assert ["roots" in it["features"] for it in found] == [True, False, True], "each is told what its host can do"
         assert sessions.app.pool.connections() == {"s": 2}
+        sessions.app.pool.leave(Session("a"))
+        assert sessions.app.pool.connections() == {"s": 1}
+        assert (await sessions.where("a"))["calls"] == 1
     async with product(tmp_path, "plain", "/", share="folder") as sessions:
         assert (await sessions.where("a", projects[0]))["folder"] == str(projects[0])
 

@@ -1,8 +1,8 @@
 """A server by hand that depends on where it runs: `folders.py roots|plain FOLDER`. Standard library only.
 
-`where()` answers with its folder, its process and how often it was called, and the roots that it was told; with
-`roots` it asks for them once, before any call, and takes the answer in the background, as the official server for files
-does.
+`where()` answers with its folder, its process, what its client can answer, how often it was called, and the roots that
+it was told; with `roots` it asks for them once, before any call, and takes the answer in the background, as the
+official server for files does.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def handle(message: dict[str, Any]) -> None:
         send({"id": "roots", "method": "roots/list"})
     result: dict[str, Any] | None = None
     if method == "initialize":
+        KNOWN["features"] = sorted(message["params"]["capabilities"])
         about = {"name": "folders", "version": "1"}
         result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": about}
     elif method == "tools/list":

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
@@ -101,6 +103,7 @@ async def test_servers_work_in_the_folder_of_their_host_know_its_roots_alone_and
                 found = {
                     name: [await where(host, name) for host in (first, second, nowhere, first)] for name in servers
                 }
+                status = await anyio.to_thread.run_sync(its.owner.command, "status")
             await first.until(lambda: not is_running(found["own"][1]["process"]))
             again = await where(first, "own")
     works = [str(folders[0]), str(folders[1]), str(tmp_path), str(folders[0])]
@@ -109,6 +112,7 @@ async def test_servers_work_in_the_folder_of_their_host_know_its_roots_alone_and
     assert [it["roots"] for it in found["roots"]] == [[it.root] for it in (one, two, third, one)]
     assert [it["calls"] for it in found["own"]] == [1, 1, 1, 2]
     assert again["calls"] == 3
+    assert "more connections for folders and sessions: own 3, plain 2, roots 3" in status
 
 
 async def test_what_a_server_asks_reaches_the_host_of_its_call_and_nobody_while_that_is_unknown(tmp_path: Path) -> None:

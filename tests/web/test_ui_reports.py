@@ -57,11 +57,16 @@ class TestTools:
         assert (used[:3], used[3][:16]) == (["github.list_issues\nSays list_issues.", "unknown", "2 calls"], day)
         assert unused == ["github.create_issue\nSays create_issue.", "unknown", "0 calls", ""]
 
-    async def test_each_links_to_what_programs_import(self, tmp_path: Path) -> None:
-        async with pages(tmp_path, servers={"github": {"command": "x"}}) as (site, _):
+    async def test_each_links_to_what_programs_import_and_to_its_calls(self, tmp_path: Path) -> None:
+        async with pages(tmp_path, servers={"github": {"command": "x"}}) as (site, state):
             await listed(tmp_path, ToolDefinition("list_issues", "Lists."))
+            await state.execution("x1", PROGRAM, *TRIAGE[:1])
+            await state.execution("x2", "1 + 1")
             (link,) = re.findall(r'href="[^"]*/(tools/[^"]*/[^"]*)"', await site.text("tools"))
-            assert "def list_issues" in text(await site.text(link))
+            page = await site.text(link)
+            assert "def list_issues" in text(page)
+            (calls,) = re.findall(r'href="[^"]*/(executions\?[^"]*)"', page)
+            assert re.findall(r"<code>(x\d)</code>", await site.text(unescape(calls))) == ["x1"]
 
 
 class TestSkills:

@@ -4,17 +4,15 @@ several servers that are named, all are changed or none."""
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from codemode_server.cli import edited_config
 from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import HOW_TO_ADD, announce, show, table
 from codemode_server.config import load, saving
-from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.records.server_edits import SecretDestination, entry_from, pairs, planned, save
+from codemode_server.records.server_edits import SecretDestination, entry_from, pairs, planned, save, variables_left
 from codemode_server.support.text import one_line
 
 _MAX_CHARACTERS = 120
@@ -57,14 +55,12 @@ def run_remove(parsed: argparse.Namespace) -> int:
     place = edited_config.located(parsed)
     saving.check_exists(place)
     with edited_config.locked(place) as file:
-        servers = file.text.servers()
-        used = json.dumps([servers[name] for name in parsed.names if name in servers])
+        before = file.text.servers()
         unprotected = [glob for name in parsed.names for glob in file.text.remove_server(name)]
-        left = json.dumps(file.text.servers())
+        stay = variables_left(file, before)
         copy = file.save(keeps_copy=True)
     show(f"removed {', '.join(parsed.names)} from {file.place.path}; the file as it was: {copy}")
-    stored = read_dotenv(file.dotenv, {}, [], ".env")
-    if stay := [it for it in stored if f"${{{it}" in used and f"${{{it}" not in left]:
+    if stay:
         show(f"{file.dotenv} still has {', '.join(stay)}; delete what nothing else needs")
     if unprotected:
         names = ", ".join(unprotected)

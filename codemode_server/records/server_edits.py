@@ -3,6 +3,7 @@ from them, and the configuration of a few servers, to try them."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -74,6 +75,13 @@ def write(file: EditedFile, made: ImportPlan) -> None:
     """Edit the text of the file, which is not saved."""
     file.text.add_environment(made.env)
     file.text.add_servers({it.name: it.entry for it in made.additions})
+
+
+def variables_left(file: EditedFile, before: Mapping[str, Any]) -> list[str]:
+    """The variables in `.env` that the servers used `before`, and that none uses in the edited text. Blocks."""
+    used, left = json.dumps(before), json.dumps(file.text.servers())
+    stored = read_dotenv(file.dotenv, {}, [], ".env")
+    return [it for it in stored if f"${{{it}" in used and f"${{{it}" not in left]
 
 
 def host_files(hosts: Collection[str] = (), project: Path | None = None) -> Iterator[SourceServers]:

@@ -14,6 +14,7 @@ import pytest
 from codemode_server.domain.approvals import ApprovalAnswer, ApprovalId
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.features.pages.site import key_of
 from codemode_server.support.browser import leading_page
 from tests.answering import answering
 from tests.web.chromium import DOWN, ENTER, SPACE, TAB, UP, Chromium, browsing, do, entered, need_chromium
@@ -302,3 +303,22 @@ async def test_no_other_button_comes_under_the_pointer(tmp_path: Path) -> None:
         await do(browser.point, "h1")
         await do(browser.until, "#execution", "failed")
         assert "Cancel" not in await do(browser.text, "#execution")
+
+
+async def test_an_entry_is_edited_with_a_browser_and_saved_once_it_was_shown(tmp_path: Path) -> None:
+    file, spare = tmp_path / "upstream.yaml", f"servers/{key_of('spare')}"
+    async with in_browser(tmp_path) as (browser, site, _):
+        await do(browser.open, f"{site.base}/{spare}")
+        await do(browser.click, f"a[href$='{spare}/edit']")
+        await do(browser.until, "h1", "Edit spare")
+        await do(browser.run, "document.querySelector('[name=line]').focus()")
+        await do(browser.type, "/planned/")
+        await do(browser.click, "form button.main")
+        await do(browser.until, "h1", "Change spare")
+        assert "/planned" in await do(browser.text, "ins")
+        assert "/planned" not in file.read_text()
+        await do(browser.click, "form button.main")
+        await do(browser.until, "h1", "spare")
+        await do(browser.until, "p[role=status]", "Saved in")
+        assert "/planned" in file.read_text()
+        assert [it for it in await do(browser.console) if "favicon" not in it] == []

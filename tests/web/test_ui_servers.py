@@ -293,6 +293,16 @@ class TestEditing:
             assert "has changed since the page was shown" in refused.text
             assert (tmp_path / "upstream.yaml").read_text() == f"# of an editor\n{YAML}"
 
+    async def test_of_a_server_that_is_removed_names_the_secrets_that_nothing_uses_any_more(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / ".env").write_text("SHARED=abcdefgh1\nLEFT=abcdefgh2\nOTHER=abcdefgh3\n")
+        env = "env: {A: '${SHARED}'"
+        yaml = f"servers:\n  tracker: {{command: x, {env}, B: '${{LEFT}}'}}}}\n  spare: {{command: x, {env}}}}}\n"
+        async with tracker(tmp_path, yaml) as site:
+            saved = await done(site, change_in(await done(site, f"{TRACKER}/remove")))
+        assert f"{tmp_path / '.env'} still has LEFT; delete" in saved
+
     async def test_of_a_server_that_is_removed_keeps_a_copy_and_saves_once(self, tmp_path: Path) -> None:
         async with tracker(tmp_path) as site:
             change = change_in(await done(site, f"{TRACKER}/remove"))

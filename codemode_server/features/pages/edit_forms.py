@@ -29,7 +29,7 @@ from codemode_server.features.pages.server_forms import ServerForms, lines_of
 from codemode_server.features.pages.site import Site
 from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools
-from codemode_server.records.server_edits import SecretDestination, pairs
+from codemode_server.records.server_edits import SecretDestination, pairs, variables_left
 from codemode_server.support.redaction import MASK
 from codemode_server.support.text import legible
 
@@ -98,8 +98,12 @@ class EditForms:
     async def _remove(self, request: Request, _: Mapping[str, str]) -> Response:
         name = await anyio.to_thread.run_sync(self._forms.name_of, request.path_params["key"])
 
-        def edit(file: EditedFile, _: SecretDestination) -> None:
+        def edit(file: EditedFile, _: SecretDestination) -> Beside:
+            before = file.text.servers()
             file.text.remove_server(name)
+            stay = variables_left(file, before)
+            note = f"{file.dotenv} still has {', '.join(stay)}; delete what nothing else needs." if stay else ""
+            return Beside({}, note)
 
         return await self._edits.propose(f"Remove {name}", edit, "servers", is_removal=True)
 

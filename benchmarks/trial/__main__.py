@@ -41,8 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     arms = options.arm or ["direct", "deferred", "codemode-server"]
     tasks = [task for name in options.tasks or ["ours"] for task in suite(name)]
     tasks = [task for task in tasks if not options.only or task.name in options.only]
-    if not tasks:
-        return _fail("no task")
+    if not tasks or len({task.name for task in tasks}) < len(tasks):
+        return _fail("two tasks have the same name" if tasks else "no task")
     if options.scripted and not (all(task.solution for task in tasks) and {*arms} <= {*scripted.ARMS}):
         return _fail(f"--scripted has solutions for the arms {'; '.join(scripted.ARMS)}, and not for MCPMark")
     body = json.loads(options.body)

@@ -41,7 +41,7 @@ class Comparison:
     solved: tuple[float, float]
     """Share of the runs, mean over tasks: of the base, and of the arm."""
     difference: Interval
-    """Of the share of solved runs, the arm's less the base's."""
+    """The arm's share of solved runs less the base's."""
     ratios: Mapping[str, Interval]
     """Geometric means over tasks of the arm's figure over the base's, by name; without those that have none."""
 
@@ -64,7 +64,7 @@ def by_task(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[Ma
 
 
 def compare(runs: Runs, base: str, arm: str) -> Comparison:
-    """Of the tasks that both arms have runs of.
+    """Compare two arms over the tasks that both have runs of.
 
     Raises:
         ValueError: there is none.
@@ -87,7 +87,7 @@ FIGURES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "time": lambda run: float(run["seconds"]),
     "turns": lambda run: float(run["turns"]),
 }
-"""Of one run. Tokens are all of input and output, cached or not."""
+"""What is compared of a run. Tokens are those of input and output, cached or not."""
 
 
 def _ratio(
@@ -102,7 +102,7 @@ def _ratio(
 
 
 def log_ratio(base: Sequence[float], arm: Sequence[float]) -> float:
-    """Of the geometric means of the runs."""
+    """Logarithm of the ratio between the geometric means of the runs."""
     return statistics.mean(map(math.log, arm)) - statistics.mean(map(math.log, base))
 
 

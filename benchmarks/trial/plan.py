@@ -50,18 +50,18 @@ def plan(tasks: Sequence[Task], arms: Sequence[str], runs: int, seed: int, endpo
             "codemode-server": __version__,
             "python": platform.python_version(),
             "product's code": digest("codemode_server"),
+            "locks of servers": digest("requirements", files="*"),
             "tasks' and trial's code": digest("benchmarks/tasks", "benchmarks/trial"),
         },
     }
 
 
-def digest(*folders: str) -> str:
-    """Of the sources in folders of the repository, but for those that only read records."""
+def digest(*folders: str, files: str = "*.py") -> str:
+    """Digest of the files in folders of the repository, but for the code that only reads records."""
     found = hashlib.sha256()
-    for folder in folders:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            if path not in READERS:
-                found.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
+    for path in sorted(path for folder in folders for path in (ROOT / folder).rglob(files)):
+        if path.is_file() and path not in READERS:
+            found.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
     return found.hexdigest()[:16]
 
 

@@ -83,7 +83,7 @@ def steps_of(solution: Solution, *, is_code: bool) -> list[Step]:
 
 
 def _text(message: dict[str, Any]) -> str:
-    """Of a message of the user or of results, in either format."""
+    """Text of a message with results or from the user, in either format."""
     content = message["content"]
     if isinstance(content, str):
         return content

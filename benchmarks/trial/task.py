@@ -61,7 +61,7 @@ class Task:
     needed: tuple[str, ...] = ()
     """`server/tool` of those that a solution needs; an arm begins when it has them."""
     version: str = ""
-    """Of what the digests of our code don't cover."""
+    """Changes with what the digests of our code don't cover, such as the checks of somebody else."""
 
     def frozen(self) -> dict[str, Any]:
         """What the plan's hash covers, beside the digest of the code."""
@@ -71,7 +71,7 @@ class Task:
 
 @dataclass(frozen=True)
 class OtherPlace(Place):
-    """Of a task whose texts name no data."""
+    """The data of a task whose texts don't name it."""
 
     def real(self, text: str) -> str:
         return text

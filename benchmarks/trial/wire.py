@@ -41,9 +41,9 @@ class Prices:
     input: float
     output: float
     read: float
-    """Of input from the cache of prompts."""
+    """Input that comes from the cache of prompts."""
     write: float
-    """Of input that is written into it."""
+    """Input that is written into that cache."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Reply:
     message: dict[str, Any]
     """As it is sent back in the next request."""
     seconds: float = 0.0
-    """Of the try that was answered, without waits before it."""
+    """How long the try took that was answered; waits before it are left out."""
 
 
 @dataclass

@@ -129,6 +129,12 @@ def test_records_of_another_plan_stop_it_and_the_message_says_what_has_changed(
     assert out.read_bytes() == before
 
 
+def test_two_tasks_of_one_name_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Scripted(tasks()).serve() as url:
+        assert main([*arguments(url, tmp_path / "trial.jsonl"), "--tasks", "tests.trial.shop_tasks"]) == WRONG
+    assert "same name" in capsys.readouterr().err
+
+
 def test_two_trials_never_write_to_one_file(tmp_path: Path) -> None:
     records = Records(tmp_path / "trial.jsonl", {"tasks": {}})
     with pytest.raises(RecordsError, match="another trial is writing"):

@@ -24,7 +24,7 @@ CHOSEN = {
 }
 """The numbers with the expected winner."""
 TYPES = {"dict": "object", "float": "number"}
-"""Of its definitions, where JSON Schema calls them otherwise."""
+"""Names of types in its definitions that JSON Schema does not have."""
 
 
 class Bfcl:

@@ -10,12 +10,14 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.packages.installed import NO_PACKAGES, ON_NODES, ON_WINDOWS, Packages, names_of
 from codemode_server.support.setting_types import Holds, Number, ProblemWithin, Seconds, Section
@@ -243,6 +245,20 @@ BACKENDS: tuple[BackendSpec, ...] = (
     _Remote("remote", None, "sandbox node"),
 )
 """The strongest isolation first."""
+
+
+def compile_early(settings: SandboxSettings) -> None:
+    """Begin to compile the WASM sandbox for this machine, if programs probably run in it and that was not done yet.
+    Whoever starts the sandbox meanwhile waits for this, and says why it can't be done if it can't."""
+    allowed = {spec.isolation for spec in candidates(settings)}
+    if IsolationLevel.WASM not in allowed:
+        return
+    from codemode_server.sandbox.backends.microvm import runtime
+    from codemode_server.sandbox.backends.wasm import component
+
+    if IsolationLevel.MICROVM not in allowed or not runtime.is_expected():
+        with suppress(SandboxUnavailable, OSError):
+            component.start_compiling(component.checked_component(), component.cache_folder())
 
 
 async def install_packages(settings: SandboxSettings, announce: Announce) -> Packages:

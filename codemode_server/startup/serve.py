@@ -98,11 +98,13 @@ class _Start:
     def configuration(self) -> LoadedSettings | SettingsError:
         """The configuration at the first call, or why it can't be used. May be called in several threads."""
         from codemode_server.config import load
+        from codemode_server.sandbox.registry import compile_early
 
         with self._loading:
             if self._configuration is None:
                 try:
-                    self._configuration = load(self.config)
+                    self._configuration = loaded = load(self.config)
+                    compile_early(loaded.settings.sandbox)  # the product waits for that longest, the first time
                 except SettingsError as error:
                     self._configuration = error
             return self._configuration

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,9 @@ import wasmtime
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.processes import file_lock
+from codemode_server.sandbox import registry
+from codemode_server.sandbox.backends.microvm import runtime
 from codemode_server.sandbox.backends.wasm import backend as backend_module
 from codemode_server.sandbox.backends.wasm import build, component
 from codemode_server.sandbox.contract import Ending, Limits, Program, Reply, SandboxBackend
@@ -55,6 +57,50 @@ def test_native_code_is_made_once_and_for_its_owner_only(tiny: Path, tmp_path: P
     assert len([line for line in said if line.startswith("compiling the sandbox for this machine, once")]) == 1
 
 
+async def test_who_waits_for_the_compile_of_another_says_so_and_uses_what_that_made(tiny: Path, tmp_path: Path) -> None:
+    cache, said, found = tmp_path / "cache", list[str](), list[Path]()
+    cache.mkdir(mode=0o700)
+    waiting = threading.Thread(target=lambda: found.append(component.native_code(tiny, cache, said.append)))
+    with file_lock.held(cache / "compile.lock"):
+        component.start_compiling(tiny, cache)
+        assert not list(cache.glob("*.cwasm")), "another one is compiling"
+        waiting.start()
+        await until(lambda: said != [])
+        assert said[0].startswith("compiling the sandbox")
+    await until(lambda: found != [])
+    component.start_compiling(tiny, cache)
+    assert list(cache.glob("*.cwasm")) == found
+
+
+@pytest.mark.parametrize(
+    ("settings", "has_microvms", "is_early"),
+    [({}, False, True), ({}, True, False), ({"require": "microvm"}, False, False), ({"backend": "wasm"}, True, True)],
+)
+async def test_the_sandbox_is_compiled_early_where_programs_run_in_it(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any, has_microvms: bool, is_early: bool
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setattr(component, "cache_folder", lambda: cache)
+    monkeypatch.setattr(component, "checked_component", lambda: tiny)
+    monkeypatch.setattr(runtime, "is_expected", lambda: has_microvms)
+    registry.compile_early(registry.SandboxSettings(**settings))
+    if is_early:
+        await until(lambda: component.is_compiled(tiny, cache))
+    assert cache.exists() == is_early
+
+
+def test_a_python_that_can_not_decompress_the_component_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = tmp_path / "guest.wasm.xz"
+    packed.touch()
+    monkeypatch.setattr(build, "is_current", lambda _: True)
+    assert component.checked_component(packed) == packed
+    monkeypatch.setitem(sys.modules, "_lzma", None)
+    with pytest.raises(SandboxUnavailable, match=r"built without `lzma`.*liblzma-dev"):
+        component.checked_component(packed)
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -79,20 +125,22 @@ def test_native_code_that_can_not_be_trusted_is_made_again(tiny: Path, tmp_path:
 def test_a_product_that_is_killed_while_it_compiles_leaves_the_compiled_sandbox(tmp_path: Path) -> None:
     """A host with short sessions would compile each time otherwise, for nothing."""
     code = (
-        "import sys; from pathlib import Path; from codemode_server.sandbox.backends.wasm import build, component\n"
-        "component.native_code(build.COMPONENT, Path(sys.argv[1]), lambda line: print(line, flush=True))"
+        "import sys, time; from pathlib import Path\n"
+        "from codemode_server.sandbox.backends.wasm import build, component\n"
+        "component.start_compiling(build.COMPONENT, Path(sys.argv[1]))\n"
+        "print('begun', flush=True); time.sleep(600)"
     )
-    killed = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "cache")], stdout=subprocess.PIPE, text=True)
+    cache = tmp_path / "cache"
+    killed = subprocess.Popen([sys.executable, "-c", code, str(cache)], stdout=subprocess.PIPE, text=True)
     assert killed.stdout is not None
-    assert killed.stdout.readline().startswith("compiling")
-    time.sleep(0.5)  # into the compilation itself; sooner is as good
+    assert killed.stdout.readline() == "begun\n"
     killed.kill()
     killed.wait()
     killed.stdout.close()
-    said: list[str] = []
-    assert component.native_code(build.COMPONENT, tmp_path / "cache", said.append).stat().st_size > 10_000_000
-    assert said == [], "it waited for the one that was under way"
-    assert list((tmp_path / "cache").glob("compiling-*")) == []
+    with file_lock.held(cache / "compile.lock"):  # the compile has ended
+        assert component.is_compiled(build.COMPONENT, cache)
+    assert component.native_code(build.COMPONENT, cache, print).stat().st_size > 10_000_000
+    assert list(cache.glob("compiling-*")) == []
 
 
 @pytest.mark.parametrize("stamp", ['{"sources": "other"}', "no json"])

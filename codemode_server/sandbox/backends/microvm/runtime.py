@@ -161,7 +161,12 @@ def free_mb(folder: Path) -> int:
 
 def is_proposed() -> bool:
     """True if this machine can probably run microVMs and the extra that does is not installed."""
-    return version() is None and _is_supported(sys.platform, platform.machine()) and _has_virtualization()
+    return version() is None and _is_capable()
+
+
+def is_expected() -> bool:
+    """True if the extra is installed, and this machine can probably run microVMs."""
+    return version() is not None and _is_capable()
 
 
 def not_installed(system: str, machine: str) -> SandboxUnavailable:
@@ -176,6 +181,10 @@ def not_installed(system: str, machine: str) -> SandboxUnavailable:
         f"this machine can't run microVMs: it has no {_KVM}, or its processor no virtualization",
         f"turn on virtualization, then: {command}",
     )
+
+
+def _is_capable() -> bool:
+    return _is_supported(sys.platform, platform.machine()) and _has_virtualization()
 
 
 def _is_supported(system: str, machine: str) -> bool:

@@ -16,6 +16,7 @@ import platform
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -48,13 +49,19 @@ def wasmtime_folder() -> Path:
 
 def checked_component(component: Path | None = None) -> Path:
     """The component, if it is there and was built from the current sources. Raises `SandboxUnavailable` if it is
-    missing or stale; the message has the command that builds it."""
+    missing or stale, with the command that builds it, or if this Python can't decompress it."""
     component = component or build.installed_component()
     if not component.is_file():
         raise SandboxUnavailable(f"the sandbox's component {component.name!r} has not been built; run: make setup")
     if not build.is_current(component):
         raise SandboxUnavailable(
             f"the sandbox's component {component.name!r} is older than sandbox/guest; run: make setup"
+        )
+    if component.suffix == ".xz" and importlib.util.find_spec("_lzma") is None:
+        raise SandboxUnavailable(
+            f"the sandbox's component is compressed, and {sys.executable} was built without `lzma`",
+            "install liblzma with its headers (Debian: apt-get install liblzma-dev) and build that Python again, "
+            "or install codemode-server with another one",
         )
     return component
 
@@ -63,22 +70,33 @@ def native_code(component: Path, folder: Path, announce: Announce) -> Path:
     """The component's native code for this machine, compiled now if necessary. Blocks. Raises `SandboxUnavailable` if
     it cannot be compiled or stored."""
     _make_private(folder)
-    target = folder / f"{_key(component)}.cwasm"
+    target = _target(component, folder)
     if _is_sound(target):  # also in an image whose files can't be written
         return target
+    announce("compiling the sandbox for this machine, once: takes 5 to 60 seconds")
+    began = time.monotonic()
     with file_lock.held(folder / "compile.lock") as lock:
         if not _is_sound(target):
-            announce("compiling the sandbox for this machine, once: takes 10 to 60 seconds")
-            began = time.monotonic()
-            _compile(component, target, lock)
-            announce(f"the sandbox is compiled ({time.monotonic() - began:.0f} s)")
-            with contextlib.suppress(OSError):
-                _forget_old(folder)
+            _wait_compiled(_compiler(component, target, lock), target)
+    announce(f"the sandbox is compiled ({time.monotonic() - began:.0f} s)")
     return target
 
 
+def start_compiling(component: Path, folder: Path) -> None:
+    """Begin to compile unless that is done, or being done: `native_code` waits for it, and tries again if it fails.
+    Starts a process and returns; raises `SandboxUnavailable` or `OSError` if it can't."""
+    _make_private(folder)
+    target = _target(component, folder)
+    if _is_sound(target) or sys.platform == "win32":  # there the process would not hold the lock
+        return
+    with contextlib.suppress(TimeoutError), file_lock.held(folder / "compile.lock", timeout_s=0) as lock:
+        if not _is_sound(target):
+            compiler = _compiler(component, target, lock)
+            threading.Thread(target=compiler.communicate, daemon=True, name="compile").start()
+
+
 def is_compiled(component: Path, folder: Path) -> bool:
-    return _is_sound(folder / f"{_key(component)}.cwasm")
+    return _is_sound(_target(component, folder))
 
 
 def prepared(announce: Announce) -> Path:
@@ -109,10 +127,11 @@ def _is_prepared() -> bool:
     return is_compiled(checked_component(), cache_folder())
 
 
-def _key(component: Path) -> str:
+def _target(component: Path, folder: Path) -> Path:
     versions = [build.read_stamp(component).get("component", ""), WORKER.read_text(encoding="utf-8")]
     machine = [importlib.metadata.version("wasmtime"), sys.platform, platform.machine(), registry.processor_features()]
-    return hashlib.sha256("\0".join([*versions, *machine]).encode()).hexdigest()[:32]
+    key = hashlib.sha256("\0".join([*versions, *machine]).encode()).hexdigest()[:32]
+    return folder / f"{key}.cwasm"
 
 
 def _make_private(folder: Path) -> None:
@@ -134,34 +153,40 @@ def _is_sound(target: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and is_own(status) and is_private
 
 
-def _compile(component: Path, target: Path, lock: int) -> None:
-    """Compile in a process that continues, and holds the lock, even if this process ends meanwhile."""
-    for unfinished in target.parent.glob("compiling-*"):
-        with contextlib.suppress(OSError):  # what an older version left may be a folder
-            unfinished.unlink()
+def _compiler(component: Path, target: Path, lock: int) -> subprocess.Popen[bytes]:
+    """A process that compiles, and goes on and holds the lock even if this process ends meanwhile."""
+    _forget_old(target.parent)
     command = [sys.executable, "-I", "-B", str(WORKER), "compile", str(wasmtime_folder()), str(component), str(target)]
+    return subprocess.Popen(  # noqa: S603 - our own file and arguments
+        command,
+        env=worker_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        pass_fds=() if sys.platform == "win32" else (lock,),
+    )
+
+
+def _wait_compiled(compiler: subprocess.Popen[bytes], target: Path) -> None:
     try:
-        run = subprocess.run(  # noqa: S603 - our own file and arguments
-            command,
-            env=worker_environment(),
-            check=False,
-            capture_output=True,
-            timeout=_COMPILE_SECONDS,
-            start_new_session=True,
-            pass_fds=() if sys.platform == "win32" else (lock,),
-        )
+        _, errors = compiler.communicate(timeout=_COMPILE_SECONDS)
     except subprocess.TimeoutExpired:
+        compiler.kill()
+        compiler.communicate()
         raise SandboxUnavailable(f"compiling the sandbox took longer than {_COMPILE_SECONDS:g} seconds") from None
-    if run.returncode != 0 or not _is_sound(target):
-        reason = run.stderr.decode(errors="replace").strip()[-500:]
+    if compiler.returncode != 0 or not _is_sound(target):
+        reason = errors.decode(errors="replace").strip()[-500:]
         raise SandboxUnavailable(f"the sandbox can't be compiled for this machine: {reason}")
 
 
 def _forget_old(folder: Path) -> None:
-    """Remove native code that was compiled long ago, for other versions and processors; each file has 50 MB."""
-    for path in folder.glob("*.cwasm"):
-        if path.lstat().st_mtime < time.time() - _OLD_SECONDS:
-            path.unlink()
+    """Remove what a compile that was killed has left, and native code that was compiled long ago, for other versions
+    and processors; each file has 50 MB."""
+    for path in [*folder.glob("compiling-*"), *folder.glob("*.cwasm")]:
+        with contextlib.suppress(OSError):  # what an older version left may be a folder
+            if path.suffix != ".cwasm" or path.lstat().st_mtime < time.time() - _OLD_SECONDS:
+                path.unlink()
 
 
 def worker_environment() -> dict[str, str]:

@@ -51,8 +51,11 @@ def confinement(process: str = "self") -> list[str]:
         return []
     about = Path("/proc", process)
     status = (about / "status").read_text(encoding="utf-8", errors="replace").splitlines()
-    limits = [line for line in status if line.startswith(("NoNewPrivs:", "Seccomp"))]
-    return [*limits, *(str((about / "ns" / name).readlink()) for name in ("mnt", "net", "pid", "user"))]
+    found = [line for line in status if line.startswith(("NoNewPrivs:", "Seccomp"))]
+    for name in ("mnt", "net", "pid", "user"):
+        with suppress(FileNotFoundError):  # not every kernel that runs programs for Linux has all (gVisor)
+            found.append(str((about / "ns" / name).readlink()))
+    return found
 
 
 def connected(path: Path) -> socket.socket | None:

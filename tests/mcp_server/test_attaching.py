@@ -44,6 +44,16 @@ def test_another_version_has_another_server(data: Path, monkeypatch: pytest.Monk
     assert first == same != socket_of(None)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system says nothing of this")
+def test_a_kernel_without_some_namespaces_has_a_running_server_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_link: Path) -> Path:
+        raise FileNotFoundError
+
+    whole = attaching.confinement()
+    monkeypatch.setattr(Path, "readlink", missing)
+    assert attaching.confinement() == whole[:-4]
+
+
 class Connection:
     """What the system says of the other side."""
 

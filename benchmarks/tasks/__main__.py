@@ -1,32 +1,51 @@
-"""Runs every task in every arm and prints what each cost."""
+"""Runs every task in every arm and writes TASKS.md with its picture; `make bench-tasks`."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import anyio
 
+from benchmarks.report import measured_by
+from benchmarks.tasks import curves
 from benchmarks.tasks.arms import ARMS
 from benchmarks.tasks.catalog import TASKS
-from benchmarks.tasks.run import run
+from benchmarks.tasks.peers import PEERS
+from benchmarks.tasks.report import PAGE, PICTURE, Result, page
+from benchmarks.tasks.run import run, unreached
 from scripts.npm import Unavailable
 
 
-async def main() -> int:
-    failed = False
-    with Path(os.devnull).open("w") as log:  # noqa: ASYNC230 - before anything runs
-        for task in TASKS:
-            for arm in ARMS:
-                result = await run(arm, task, log)
-                failed = failed or result.fault is not None
-                print(task.name, arm, result.fault or "solved", result.figures)
-    return 1 if failed else 0
+async def main(log: TextIO) -> int:
+    largest = max(TASKS, key=lambda task: len(task.servers))
+    for arm in ARMS:
+        if missing := await unreached(arm, largest, log):
+            sys.exit(f"bench-tasks: {arm} does not reach {', '.join(missing)}")
+    results = {}
+    for task in TASKS:
+        for arm in ARMS:
+            found = await run(arm, task, log)
+            results[task.name, arm] = Result(found.figures, found.fault)
+            print(f"{task.name}, {arm}: {found.fault or 'solved'}, {found.figures.cached:.0f}", flush=True)
+    measured, texts = [], []
+    for curve in curves.curves():
+        costs = {
+            arm: [(await run(arm, curve.task[step], log)).figures.cached for step in curve.steps] for arm in curves.ARMS
+        }
+        measured.append((curve, costs))
+        texts.append(curves.break_even(curve, costs))
+    PAGE.with_name(PICTURE).write_text(curves.picture(measured))
+    PAGE.write_text(page(results, texts, measured_by("make bench-tasks")))
+    return 1 if any(result.fault and arm not in PEERS for (_, arm), result in results.items()) else 0
 
 
 if __name__ == "__main__":
     try:
-        sys.exit(anyio.run(main))
+        with Path(os.devnull).open("w") as devnull:
+            code = anyio.run(main, devnull)
     except* Unavailable as reasons:
         sys.exit(f"bench-tasks: {reasons.exceptions[0]}")
+    sys.exit(code)

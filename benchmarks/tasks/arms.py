@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from fnmatch import fnmatch
 from typing import Any, TextIO, cast
@@ -50,6 +50,10 @@ TOOL_SEARCH: dict[str, Any] = {
 class Direct(Session):
     """The servers' own tools, all defined from the start."""
 
+    async def missing(self, tools: Sequence[str]) -> list[str]:
+        known = {each["name"] for each in self.definitions}
+        return [tool for tool in tools if tool.replace("/", "__") not in known]
+
     async def solve(self) -> str:
         for calls in self.task.direct:
             await self.turn(*map(request_of, calls))
@@ -76,6 +80,9 @@ class Deferred(Direct):
         await super().prepare()
         self.deferred = {each["name"]: each for each in self.definitions}
         self.definitions = [TOOL_SEARCH | {"description": f"{TOOL_SEARCH['description']} {', '.join(self.deferred)}"}]
+
+    async def missing(self, tools: Sequence[str]) -> list[str]:
+        return [tool for tool in tools if tool.replace("/", "__") not in self.deferred]
 
     async def solve(self) -> str:
         names = dict.fromkeys(request_of(call).name for calls in self.task.direct for call in calls)
@@ -117,6 +124,14 @@ class CodeMode(Session):
                 raise TimeoutError(listed)
             await anyio.sleep(0.1)
         await super().prepare()
+
+    async def missing(self, tools: Sequence[str]) -> list[str]:
+        async def is_read(tool: str) -> bool:
+            path = f"servers/{re.sub(r'[^A-Za-z0-9/]', '_', tool)}"
+            answers = [await self.call(Request("read_tool", {"path": f"{path}{end}"})) for end in (".py", "_.py")]
+            return any("@tool(" in answer.text for answer in answers)
+
+        return [tool for tool in tools if not await is_read(tool)]
 
     async def solve(self) -> str:
         await self.discover()

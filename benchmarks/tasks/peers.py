@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,11 @@ class Peer(Session):
 
     async def prepare(self) -> None:
         deadline = time.monotonic() + READY_SECONDS
-        while unknown := [tool for tool in self.task.needed if not await self.knows(tool)]:
+        while unknown := await self.missing(self.task.needed):
             if time.monotonic() > deadline:
                 raise TimeoutError(", ".join(unknown))
             await anyio.sleep(0.1)
         await super().prepare()
-
-    async def knows(self, tool: str) -> bool:
-        """It can call a tool, `server/tool`."""
-        raise NotImplementedError
 
     async def discover(self) -> None:
         raise NotImplementedError
@@ -74,9 +71,9 @@ class FastMCP(Peer):
         config.write_text(json.dumps(servers))
         return {"": {"command": str(_python()), "args": [str(FASTMCP_SERVER), str(config)]}}
 
-    async def knows(self, tool: str) -> bool:
-        answer = await self.call(Request("get_schema", {"tools": [tool.replace("/", "_")]}))
-        return "not found" not in answer.text
+    async def missing(self, tools: Sequence[str]) -> list[str]:
+        answer = await self.call(Request("get_schema", {"tools": [tool.replace("/", "_") for tool in tools]}))
+        return [tool for tool in tools if f"### {tool.replace('/', '_')}\n" not in answer.text]
 
     async def discover(self) -> None:
         (found,) = await self.turn(Request("search", {"query": self.task.search}))
@@ -107,9 +104,9 @@ class Toolplane(Peer):
         command = str(_python().with_name("toolplane"))
         return {"": {"command": command, "args": ["serve", "mcp", "--config", str(config)]}}
 
-    async def knows(self, tool: str) -> bool:
-        answer = await self.call(Request("get_capability_schemas", {"names": [f"mcp:{tool}"]}))
-        return "not found" not in answer.text
+    async def missing(self, tools: Sequence[str]) -> list[str]:
+        answer = await self.call(Request("get_capability_schemas", {"names": [f"mcp:{tool}" for tool in tools]}))
+        return [tool for tool in tools if f"### mcp:{tool}\n" not in answer.text]
 
     async def discover(self) -> None:
         names = [tool.replace("/", "_") for tool in self.task.needed]

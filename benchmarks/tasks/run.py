@@ -78,6 +78,15 @@ async def run_wrong(task: Task, wrong: Wrong, log: TextIO) -> str | None:
         return task.check(place, wrong.answer)
 
 
+async def unreached(arm: str, task: Task, log: TextIO) -> list[str]:
+    """The tools of a task's servers that the servers list, and an arm does not reach."""
+    with fresh_place() as place:
+        async with opened("direct", task, place, log) as direct:
+            tools = [each["name"].replace("__", "/") for each in direct.definitions]
+        async with opened(arm, task, place, log) as session:
+            return await session.missing(tools)
+
+
 def _is(call: Call, recorded_call: Recorded) -> bool:
     return recorded_call.tool == call.tool and recorded_call.arguments == call.arguments
 

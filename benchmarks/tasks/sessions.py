@@ -72,6 +72,10 @@ class Session:
             ]
         self.instructions = "\n".join(filter(None, (client.instructions for client in self.clients.values())))
 
+    async def missing(self, tools: Sequence[str]) -> list[str]:
+        """Which of these tools, `server/tool`, the model can't get to know."""
+        raise NotImplementedError
+
     async def solve(self) -> str:
         """Make the turns of the reference solution; the answer."""
         raise NotImplementedError

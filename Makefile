@@ -43,7 +43,7 @@ check: setup
 	@$(BIN)/mypy
 	@$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 --exclude sandbox/guest codemode_server
 
-## Budgets and attacks, as ratios in one run. `make bench-NAME` runs another: attacks, search, packages, peers, scale, privacy, soak.
+## Budgets and attacks, as ratios in one run. `make bench-NAME` runs another: attacks, tasks, search, packages, peers, scale, privacy, soak.
 bench: setup
 	@$(BIN)/python -m benchmarks $(ARGS)
 bench-%: setup

@@ -10,11 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import bpe_openai
-
 from codemode_server import __version__
-
-_ENCODING = bpe_openai.get_encoding("o200k_base")
+from tests.vocabulary import tokens_of
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ def measured_by(command: str) -> str:
 
 def tokens(text: str) -> int:
     """Tokens of OpenAI's o200k."""
-    return len(_ENCODING.encode(text))
+    return tokens_of(text)
 
 
 async def milliseconds(work: Callable[[], Awaitable[object]]) -> float:

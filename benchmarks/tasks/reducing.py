@@ -119,6 +119,20 @@ while True:
 person
 """,
         ),
+        plain_programs=(
+            """\
+from servers.memory import open_nodes
+person = "person60"
+while True:
+    found = open_nodes(names=[person])
+    observations = [each["observations"] for each in found["entities"] if each["name"] == person][0]
+    if "role: head" in observations or "role: director" in observations:
+        break
+    # One product names the key `from_`.
+    person = [each["to"] for each in found["relations"] if person in (each.get("from"), each.get("from_"))][0]
+person
+""",
+        ),
         answer=f"{_superiors('person60')[-1]}.",
         check=says(_superiors("person60")[-1]),
         wrong={"one below": Wrong(f"{_superiors('person60')[-2]}.")},

@@ -115,13 +115,14 @@ class CodeMode(Session):
         return {"": {"command": sys.executable, "args": arguments}}
 
     async def prepare(self) -> None:
+        """As a host does, list tools again while servers list theirs. A call would end that: the text then stays."""
         deadline = time.monotonic() + READY_SECONDS
         while True:
-            listed = (await self.call(Request("list_dir", {"path": "/servers"}))).text
-            if all(re.search(rf"^{server}/ .* · [1-9]\d* tool", listed, re.MULTILINE) for server in self.task.servers):
+            shown = "\n".join(str(tool.description) for tool in (await self.clients[""].list_tools()).tools)
+            if all(re.search(rf"^servers\.{server}\b.*:$", shown, re.MULTILINE) for server in self.task.servers):
                 break
             if time.monotonic() > deadline:
-                raise TimeoutError(listed)
+                raise TimeoutError(shown)
             await anyio.sleep(0.1)
         await super().prepare()
 

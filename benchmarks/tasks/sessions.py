@@ -14,7 +14,7 @@ from benchmarks.tasks.task import Call, Place, Task
 from codemode_server.support.json_values import with_texts_mapped
 
 CALL_SECONDS = 120.0
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 
 
 @dataclass(frozen=True)

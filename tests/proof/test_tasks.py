@@ -16,7 +16,7 @@ from benchmarks.tasks.report import PAGE, exact
 from benchmarks.tasks.run import run, run_wrong, unreached
 from benchmarks.tasks.task import Task
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.usefixtures("real_servers")]
+pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.usefixtures("task_servers")]
 
 ARMS = ["direct", "codemode-server"]
 

@@ -80,6 +80,15 @@ async def test_a_cancelled_program_leaves_no_more_than_the_quota(
     assert (workspace / "old").read_bytes() == b"old"
 
 
+async def test_a_file_without_a_folder_is_in_the_workspace_and_the_next_program_starts_there_again(
+    lab: Lab, workspace: Path
+) -> None:
+    """As models write it: in a microVM such a file was lost, in WASM there was an error."""
+    await lab.value("import os\nopen('x.csv', 'w').write('a,b')\nos.mkdir('out')\nos.chdir('out')")
+    assert await lab.value("import os\n[open('x.csv').read(), os.getcwd()]") == ["a,b", "/workspace"]
+    assert (workspace / "x.csv").read_text() == "a,b"
+
+
 async def test_the_model_is_told_what_was_removed_and_that_deleting_works(lab: Lab, workspace: Path) -> None:
     (workspace / "log").write_bytes(bytes(MB))
     code = "open('/workspace/small', 'w').write('x')\nopen('/workspace/big', 'wb').write(bytes(5 * 2**20))"

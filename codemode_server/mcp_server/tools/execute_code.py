@@ -85,7 +85,7 @@ def _rules(settings: Settings, example: Example) -> str:
 Call tools with keyword arguments; they return plain Python values, a failed call raises ToolError. `await` and \
 asyncio.gather work; tool.map(items) calls for each, tool.pages(...) gives the items of all pages (more in \
 servers/__init__.py).
-{modules} only; no network, no host files. Each program starts fresh: only files in /workspace and results \
+{modules} only; no network, no host files. Each program starts fresh in /workspace: only files there and results \
 stay. At most {limits.calls:,} calls, {limits.memory_mb} MB, {limits.wall_seconds:g} s of run time plus \
 {limits.upstream_seconds:g} s waiting for servers.
 from codemode import show, results, checkpoint: show(file) lets you see an image or file; results["x…"] is \

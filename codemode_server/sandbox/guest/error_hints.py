@@ -219,14 +219,14 @@ def _of_path(written: object, *, is_missing: bool = True) -> str:
         return ""
     if path == "~" or path.startswith("~/") or ":\\" in path[:4]:
         return advice.NO_HOST_FILES
+    if hint := _HINTS_BY_FOLDER.get(path.lstrip("/").split("/")[0]):
+        return hint
     folder = os.path.abspath(path).split("/")[1]  # noqa: PTH100 - `resolve` would follow links
     if folder == "workspace":
         return _listed() if is_missing else ""
     if folder == "tmp":
         return advice.TMP_IS_THE_SANDBOX_S if is_missing else ""
-    if folder in _HINTS_BY_FOLDER:
-        return _HINTS_BY_FOLDER[folder]
-    return advice.NO_HOST_FILES if path.startswith("/") else f"write paths in full: /workspace/{path}; {_listed()}"
+    return advice.NO_HOST_FILES
 
 
 def _listed() -> str:

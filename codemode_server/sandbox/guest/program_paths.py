@@ -143,10 +143,12 @@ class _BinaryFile(_File, io.BytesIO):
 
 
 def _absolute(path: Any) -> str:
-    """Empty for a path that can mean neither `/` nor /skills: to make each one absolute is slow in deep folders."""
+    """The path from `/`, also of a relative one. Empty for one that can mean neither `/` nor /skills: to make each one
+    absolute is slow in deep folders."""
     try:
         text = os.fsdecode(path)
-        return os.path.abspath(text) if "skills" in text or not text.strip("./") else ""  # noqa: PTH100 - no links
+        is_meant = "skills" in text or not text.strip("./")
+        return os.path.abspath(os.path.join("/", text)) if is_meant else ""  # noqa: PTH100, PTH118 - no links
     except (TypeError, ValueError):
         return ""
 

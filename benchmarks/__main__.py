@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 from mcp import Client
 
-from benchmarks import attack_table, attacks, function_calls, nodes, packages, peers, start
+from benchmarks import attack_table, attacks, function_calls, nodes, packages, peers, sizes, start
 from benchmarks.product import HERE, configuration, resident_mib, stdio_upstream
 from benchmarks.report import Row, measured_by, milliseconds, milliseconds_of, percentiles, rows_table, tokens
 from codemode_server.app import App
@@ -37,6 +37,7 @@ def main(arguments: list[str]) -> int:
         return attacks.main(arguments[1:])
     attacked = attacks.costs(list(attack_table.ATTACKS))
     rows = [
+        *sizes.rows(),
         *start.rows(),
         tools_in_context(),
         *discovery(),

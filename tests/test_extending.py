@@ -154,4 +154,4 @@ def test_a_meta_tool_is_listed_and_answers(folder: Path, tmp_path: Path) -> None
     (folder / "count.py").write_text(META_TOOL)
     file = configuration(tmp_path, office(tmp_path, "google_drive"))
     text = said(ADDED + HOST, folder, file, "count", "text", "four")
-    assert text == "['count', 'list_dir', 'read_tool', 'search_tools', 'execute_code']\n4 characters, 1 server\n"
+    assert "['count', 'list_dir', 'read_tool', 'search_tools', 'execute_code']\n4 characters, 1 server\n" in text

@@ -135,7 +135,7 @@ def load(
     A mistake in one server's entry turns off that server alone (`invalid_servers`). Any other raises `SettingsError`
     with all errors: what limits programs must never be skipped."""
     environ = os.environ if environ is None else environ
-    cwd = Path.cwd() if cwd is None else cwd
+    cwd = places.current_folder() if cwd is None else cwd
     if place := places.asked_for(path, environ, cwd):
         return _loaded(place, environ, cwd, require_trust=require_trust, resolve=resolve)
     unused_file = ""
@@ -156,7 +156,7 @@ def locate(
 ) -> ConfigFile:
     """The file that `load` reads, or would read if it existed."""
     environ = os.environ if environ is None else environ
-    cwd = Path.cwd() if cwd is None else cwd
+    cwd = places.current_folder() if cwd is None else cwd
     if place := places.asked_for(path, environ, cwd, must_exist=False):
         return place
     if place := places.in_folder(cwd):
@@ -181,7 +181,7 @@ def load_place(
     environ = os.environ if environ is None else environ
     if not place.path.exists():
         raise SettingsError(f"{place.path}: there is no such file; create it again")
-    return _loaded(place, environ, Path.cwd(), require_trust=require_trust, resolve=resolve)
+    return _loaded(place, environ, places.current_folder(), require_trust=require_trust, resolve=resolve)
 
 
 def _loaded(
@@ -292,7 +292,7 @@ def _no_file(environ: Mapping[str, str], cwd: Path, *, is_untrusted: bool) -> Lo
 
 
 def _shown(path: Path, cwd: Path) -> str:
-    return str(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
+    return str(path.relative_to(cwd) if cwd.name and path.is_relative_to(cwd) else path)
 
 
 def _read(path: Path, digests: dict[str, str], problems: Problems) -> bytes:

@@ -86,6 +86,15 @@ def host_folder(base_dir: Path, folder: str) -> str:
     return str(start_folder(path if path.is_absolute() and path.parent != path else base_dir))
 
 
+def current_folder() -> Path:
+    """Where this process works; the root of the disk if that folder is gone, as the first host's may be while the
+    running server goes on. Then it has no file, and what is elsewhere is found as before."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path(os.sep)
+
+
 def stamp_of(*files: Path) -> Stamp:
     return tuple(map(FileStamp.at, files))
 

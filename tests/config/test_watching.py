@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ import anyio
 import pytest
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from codemode_server.config import LoadedSettings, load
+from codemode_server.config import LoadedSettings, load, locate
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.watching import changes
 from codemode_server.domain.errors import SettingsError
@@ -141,3 +142,20 @@ async def test_an_edit_that_shows_a_fault_of_ours_is_a_mistake_in_the_file(
             assert "can't be used: IndexError" in str(await _next(news))
         folder.write("upstream.yaml", "servers: {c: {command: x}}")
         assert await _names(news) == ["c"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a folder in which a process works can't be removed")
+async def test_an_edit_counts_after_the_folder_in_which_the_product_works_was_removed(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The running server works in that of its first host, perhaps a clone, and serves the others too."""
+    (clone := tmp_path / "clone").mkdir()
+    file = folder.write("upstream.yaml", "permissions: {rules: []}")
+    monkeypatch.chdir(clone)
+    async with watching(file) as news:
+        clone.rmdir()
+        folder.write("upstream.yaml", "permissions: {rules: [{deny: 'a/*'}]}")
+        told = await _next(news)
+    assert isinstance(told, LoadedSettings), told
+    assert [it.deny for it in told.settings.permissions.rules] == ["a/*"]
+    assert locate(environ={}).path.is_absolute(), "a host is told which file the server reads"

@@ -128,6 +128,28 @@ async def test_an_authorization_server_without_pkce_is_refused(hostile: Scripted
     assert await shown_address(url)  # the control
 
 
+async def test_a_page_to_sign_in_whose_address_begins_like_that_of_another_is_refused(hostile: Scripted) -> None:
+    """The pages and the terminal name the host: it must be the one that the browser opens."""
+    url = protect(hostile, f"{hostile.address}/mcp", hostile.address)
+    metadata = {
+        "issuer": hostile.address,
+        "token_endpoint": f"{hostile.address}/token",
+        "registration_endpoint": f"{hostile.address}/register",
+        "response_types_supported": ["code"],
+        "code_challenge_methods_supported": ["S256"],
+    }
+    hostile.answer("/register", {"client_id": "a", "redirect_uris": ["http://127.0.0.1/callback"]}, 201)
+
+    async def shown(page: str) -> str:
+        hostile.answer("/.well-known/oauth-authorization-server", metadata | {"authorization_endpoint": page})
+        return await shown_address(url)
+
+    for user in ("github.com", "github.com:443", "github.com%2Flogin", "github.com" + "a" * 5_000):
+        with pytest.raises(SignInRefused, match="contains credentials"):
+            await shown(f"https://{user}@evil.example/authorize")
+    assert (await shown("https://evil.example/@github.com")).startswith("https://evil.example/@github.com?")  # control
+
+
 class Names:
     """The system's names, and what some are answered with in place of that."""
 

@@ -244,6 +244,8 @@ class _PersonProvider(ChoosesIssuer):
             raise SignInRefused(f"the authorization server {metadata.issuer} does not support PKCE with S256")
         if not is_safe_scheme(address):
             raise SignInRefused("the page to sign in is not https")
+        if "@" in urlsplit(address).netloc:  # what is before it can look like the host that the person expects
+            raise SignInRefused("the address of the page to sign in contains credentials")
         self._listener.expect(parse_qs(urlsplit(address).query)["state"][-1])
         await self._show(address, self._listener)
 

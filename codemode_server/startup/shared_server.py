@@ -12,12 +12,14 @@ some hosts are. On Linux it is refused: there a server serves the processes that
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
 import re
 import secrets
 import shutil
+import signal
 import socket
 import struct
 import sys
@@ -71,6 +73,8 @@ _PREFIXES = ("CODEMODE_", "OTEL_")
 _NOT_COMPARED = {VARIABLE, PRINCIPAL_VARIABLE}
 """What the name of the socket says already."""
 _SESSION = re.compile(r"[0-9a-f]{32}")
+_SO_PEERPIDFD = 77
+"""Option of sockets on Linux, which this Python has no name for."""
 
 
 class Start(Protocol):
@@ -290,8 +294,26 @@ def _is_ours(connection: Any) -> bool:
     """True if the process on the other side is this user's, and no more confined than this one. Raises `OSError`."""
     if sys.platform == "linux":
         pid, uid, _ = struct.unpack("3I", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        return uid == os.geteuid() and confinement(str(pid)) == confinement()
+        return uid == os.geteuid() and confinement(str(pid)) == confinement() and _lives(connection)
     if sys.platform == "darwin":
         uid = struct.unpack("2I", connection.getsockopt(0, 1, 8))[1]  # LOCAL_PEERCRED: the version, the user
         return bool(uid == os.geteuid())
     return True  # the folder is closed to others
+
+
+def _lives(connection: Any) -> bool:
+    """True if the process that connected goes on, so that its number is no other one's by now: a process in a sandbox
+    could leave the connection to its child. Linux before 6.5 does not say. Raises `OSError`."""
+    if sys.platform != "linux":
+        return True
+    try:
+        process = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+    except OSError as error:
+        if error.errno == errno.ENOPROTOOPT:
+            return True
+        raise
+    try:
+        signal.pidfd_send_signal(process, 0)
+    finally:
+        os.close(process)
+    return True

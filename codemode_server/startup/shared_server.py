@@ -110,6 +110,7 @@ class SharedServer:
         """The product is there. None of the sessions takes the last place of a program from the others."""
         self._app = app
         app.executions.runner.turns.attached = self._sessions
+        app.pool.own_connections.attached = self._sessions
 
     async def serve(self, front: McpServer) -> None:
         """Serve until no host was there for a while and no program runs, or until somebody wants its end."""
@@ -220,7 +221,7 @@ class SharedServer:
         finally:
             self._sessions.remove(session.session_id)
             if self._app is not None:
-                self._app.pool.leave(session)
+                self._app.pool.own_connections.leave(session)
             self._changed.notify()
 
     async def _answer(self, environment: Mapping[Any, Any], known: str, front: McpServer) -> dict[str, Any]:
@@ -266,7 +267,7 @@ class SharedServer:
         place = self._app.loaded.place if self._app is not None else None
         if place is None:
             place = await anyio.to_thread.run_sync(locate, self._start.config)
-        more = dict(self._app.pool.connections()) if self._app is not None else {}
+        more = dict(self._app.pool.own_connections.counts()) if self._app is not None else {}
         about = {"version": __version__, "sessions": len(self._sessions), "config": str(place.path)}
         return {"pid": os.getpid(), "since": self._began_at, "more_connections": more, **about}
 

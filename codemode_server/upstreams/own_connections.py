@@ -14,7 +14,7 @@ while. Which tools such a server has is known from the pool's connection.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -50,18 +50,18 @@ class ConnectionKey:
 
 
 def key_of(
-    shared: Connection, caller: Caller, features: frozenset[Feature], folder: str, *, is_own: bool
+    shared: Connection, caller: Caller, features: frozenset[Feature], folder: str, *, runs_product: bool
 ) -> ConnectionKey:
     """The connection of a call to the server of `shared`, the pool's connection. `features` are those of the host,
-    `folder`: where the server would start for it, `is_own`: the caller runs the product."""
+    `folder`: where the server would start for it."""
     settings, session = shared.settings, caller.session
-    principal = None if is_own or not has_own_connections(settings) else caller.principal
+    principal = None if runs_product or not _is_per_principal(settings) else caller.principal
     has_own_session = settings.share == "session" or _has_own_roots(shared, session.session_id, features)
     session_id = session.session_id if has_own_session and not session.is_ephemeral else ""
     return ConnectionKey(shared.name, principal, folder if folder != shared.folder else "", session_id)
 
 
-def has_own_connections(settings: ServerSettings) -> bool:
+def _is_per_principal(settings: ServerSettings) -> bool:
     """True if each principal has a connection of its own to the server."""
     if settings.per_principal is not None:
         return settings.per_principal
@@ -79,13 +79,13 @@ def _has_own_roots(shared: Connection, session_id: str, features: frozenset[Feat
 
 
 @dataclass(slots=True)
-class _Own:
+class _OwnConnection:
     connection: Connection
     users: int = 0
     used_at: float = field(default_factory=anyio.current_time)
     """When the last user went."""
     sessions: set[str] = field(default_factory=set)
-    """The sessions over streams that have used it, and go on."""
+    """The sessions over streams that have used it."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
 
@@ -99,8 +99,9 @@ class OwnConnections:
         self._deps = deps
         self._sign_ins = sign_ins
         self._idle_s = idle_s
-        self._own: dict[ConnectionKey, _Own] = {}
-        self._left: set[str] = set()
+        self._own: dict[ConnectionKey, _OwnConnection] = {}
+        self.attached: Set[str] | None = None
+        """The sessions over streams whose hosts are connected at present; None: every one that has called a server."""
 
     @contextmanager
     def using(
@@ -115,7 +116,7 @@ class OwnConnections:
         has these features. Raises `UpstreamUnavailable`: there are too many connections, or the product ends."""
         own = self._own.get(key) or self._start(key, shared, features, tasks)
         own.users += 1
-        if session.folder and session.session_id not in self._left:  # a session over a stream, whose end is told
+        if session.folder:  # only sessions over streams have one
             own.sessions.add(session.session_id)
         try:
             yield own.connection
@@ -124,12 +125,9 @@ class OwnConnections:
             own.used_at = anyio.current_time()
 
     def leave(self, session: Session) -> None:
-        """A session over a stream has ended; a program of it may go on, and wait for a person."""
-        self._left.add(session.session_id)
-        for key, own in list(self._own.items()):
-            own.sessions.discard(session.session_id)
-            if key.session_id == session.session_id:
-                self._end(key)
+        """A session over a stream has ended: end the connections that only it used."""
+        for key in [it for it in self._own if it.session_id == session.session_id]:
+            self._end(key)
 
     def counts(self) -> Mapping[str, int]:
         """How many there are, by the raw name of their server."""
@@ -137,7 +135,7 @@ class OwnConnections:
 
     def _start(
         self, key: ConnectionKey, shared: Connection, features: frozenset[Feature], tasks: TaskGroup | None
-    ) -> _Own:
+    ) -> _OwnConnection:
         if len(self._own) >= MAX_CONNECTIONS:
             self._end_unused()
         if tasks is None or len(self._own) >= MAX_CONNECTIONS:
@@ -158,11 +156,11 @@ class OwnConnections:
         )
         if key.principal is None:
             connection.writing = shared.writing  # they may write to the same file or account
-        own = self._own[key] = _Own(connection)
+        own = self._own[key] = _OwnConnection(connection)
         tasks.start_soon(self._run, key, own, name=f"upstream {key.server}, a connection of its own")
         return own
 
-    async def _run(self, key: ConnectionKey, own: _Own) -> None:
+    async def _run(self, key: ConnectionKey, own: _OwnConnection) -> None:
         try:
             with own.scope:
                 async with anyio.create_task_group() as tasks:
@@ -170,12 +168,16 @@ class OwnConnections:
                     unused_s = 0.0
                     while unused_s < self._idle_s:
                         await anyio.sleep(self._idle_s - unused_s)
-                        unused_s = 0.0 if own.users or own.sessions else anyio.current_time() - own.used_at
+                        is_needed = own.users or self._has_attached(own)
+                        unused_s = 0.0 if is_needed else anyio.current_time() - own.used_at
                     self._forget(key, own)
                     tasks.cancel_scope.cancel()
         finally:
             self._forget(key, own)
             own.ended.set()
+
+    def _has_attached(self, own: _OwnConnection) -> bool:
+        return bool(own.sessions if self.attached is None else own.sessions & self.attached)
 
     def _end_unused(self) -> None:
         """End the connection that nobody has used for the longest time."""
@@ -184,12 +186,12 @@ class OwnConnections:
             _, key = min(unused, key=lambda it: it[0])
             self._end(key)
 
-    def _end(self, key: ConnectionKey) -> _Own:
+    def _end(self, key: ConnectionKey) -> _OwnConnection:
         own = self._own.pop(key)
         own.scope.cancel()
         return own
 
-    def _forget(self, key: ConnectionKey, own: _Own) -> None:
+    def _forget(self, key: ConnectionKey, own: _OwnConnection) -> None:
         if self._own.get(key) is own:
             del self._own[key]
 
@@ -198,7 +200,7 @@ class OwnConnections:
         ending = []
         for key, own in list(self._own.items()):
             settings = servers.get(key.server)
-            is_shared_now = settings is not None and key.principal is not None and not has_own_connections(settings)
+            is_shared_now = settings is not None and key.principal is not None and not _is_per_principal(settings)
             if settings is None or is_shared_now or not own.connection.adjust(settings):
                 ending.append(self._end(key))
         for own in ending:

@@ -15,7 +15,6 @@ from codemode_server.config.live import Caller, LiveConfig
 from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import UnknownTool, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature
-from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ANY_FORM, ResultForm, UpstreamListing, UpstreamState
 from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.sandbox.contract import Reply
@@ -138,7 +137,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         self._reaper = Reaper()
         self._deps = ConnectionDeps(cache, self._reaper, self._changed, config, timings, sign_ins=sign_ins)
         self._sign_ins = sign_ins
-        self._own_connections = OwnConnections(self._deps, None if sign_ins is None else sign_ins.of)
+        self.own_connections = OwnConnections(self._deps, None if sign_ins is None else sign_ins.of)
         self._start_folder = start_folder
         self._folder = start_folder("")
         self._connections = {name: self._made(name, settings) for name, settings in servers.items()}
@@ -184,25 +183,17 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
     @contextmanager
     def _chosen(self, caller: Caller, features: frozenset[Feature], server: str) -> Iterator[Connection]:
         shared = self._connection(server)
-        is_own = self._sign_ins is None or caller.principal.principal_id == self._sign_ins.principal
+        runs_product = self._sign_ins is None or caller.principal.principal_id == self._sign_ins.principal
         folder = self._start_folder(caller.session.folder) if shared.settings.follows_folder else shared.folder
-        key = key_of(shared, caller, features, folder, is_own=is_own)
+        key = key_of(shared, caller, features, folder, runs_product=runs_product)
         if key == ConnectionKey(server):
             yield shared
             return
-        with self._own_connections.using(key, shared, caller.session, features, self._tasks) as own:
+        with self.own_connections.using(key, shared, caller.session, features, self._tasks) as own:
             yield own
-
-    def leave(self, session: Session) -> None:
-        """As `OwnConnections.leave`."""
-        self._own_connections.leave(session)
 
     def _made(self, name: str, settings: ServerSettings) -> Connection:
         return Connection(name, settings, self._deps, folder=self._folder)
-
-    def connections(self) -> Mapping[str, int]:
-        """How many connections each server has beside its first one, by raw name."""
-        return self._own_connections.counts()
 
     def _shared(self, server: str) -> AbstractContextManager[Connection]:
         return nullcontext(self._connections.get(server) or self._connection(server))
@@ -238,7 +229,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
                 self._connections[name].requests.last_session = before[name].requests.last_session
             self._invalid = dict(invalid or {})
             async with anyio.create_task_group() as stopping:
-                stopping.start_soon(self._own_connections.reconfigure, servers)
+                stopping.start_soon(self.own_connections.reconfigure, servers)
                 for name in stopped:
                     stopping.start_soon(self._stop, name)
             if self._is_connecting:

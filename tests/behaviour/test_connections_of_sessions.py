@@ -84,7 +84,7 @@ async def test_a_server_with_a_relative_path_runs_once_in_each_folder(
     one, two = projects
     async with product(tmp_path, "plain", ".", first=one) as sessions:
         found = [await sessions.where(*it) for it in (("a", one), ("b", two), ("c", one))]
-        assert sessions.app.pool.connections() == {"s": 1}
+        assert sessions.app.pool.own_connections.counts() == {"s": 1}
     assert [it["folder"] for it in found] == [str(one), str(two), str(one)]
     assert [it["calls"] for it in found] == [1, 1, 2], "two sessions of a folder share its process"
 
@@ -98,7 +98,7 @@ async def test_a_session_that_works_nowhere_gets_no_folder_of_another(
         async with product(tmp_path, "plain", ".", first=first) as sessions:
             assert (await sessions.where("a", folder))["folder"] == str(tmp_path), "beside the configuration"
             assert (await sessions.where("b", projects[0]))["folder"] == str(projects[0])
-            assert sessions.app.pool.connections() == {"s": 1}
+            assert sessions.app.pool.own_connections.counts() == {"s": 1}
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ async def test_the_settings_give_each_session_or_folder_a_process(tmp_path: Path
         found = [await sessions.where(*it) for it in (("a", "", host), ("b",), ("a", "", host))]
         assert [it["calls"] for it in found] == [1, 1, 2]
         assert ["roots" in it["features"] for it in found] == [True, False, True], "each is told what its host can do"
-        assert sessions.app.pool.connections() == {"s": 2}
-        sessions.app.pool.leave(Session("a"))
-        assert sessions.app.pool.connections() == {"s": 1}
+        assert sessions.app.pool.own_connections.counts() == {"s": 2}
+        sessions.app.pool.own_connections.leave(Session("a"))
+        assert sessions.app.pool.own_connections.counts() == {"s": 1}
         assert (await sessions.where("a"))["calls"] == 1
     async with product(tmp_path, "plain", "/", share="folder") as sessions:
         assert (await sessions.where("a", projects[0]))["folder"] == str(projects[0])
@@ -150,4 +150,4 @@ async def test_a_server_is_told_the_roots_of_its_own_host_alone(tmp_path: Path) 
 async def test_configured_roots_are_told_whenever_a_server_asks(tmp_path: Path) -> None:
     async with product(tmp_path, "roots", "/", roots=[str(tmp_path)]) as sessions:
         assert (await sessions.where("a", host=RootsHost(["file:///one"])))["roots"] == [tmp_path.as_uri()]
-        assert sessions.app.pool.connections() == {}
+        assert sessions.app.pool.own_connections.counts() == {}

@@ -17,12 +17,13 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_one_ends_when_it_is_unused_unless_a_session_that_has_used_it_goes_on() -> None:
-    """A server may hold state for that session. A program that goes on after its session keeps nothing."""
+    """A server may hold state for that session. A program that goes on after its session keeps nothing, and a host
+    whose connection to the running server broke goes on with its session."""
     deps = ConnectionDeps(MemoryListingCache(), Reaper(), lambda: None)
     shared = Connection("s", ServerSettings(command="x", enabled=False), deps)
     own = OwnConnections(deps, None, idle_s=0.05)
     going_on, has_left, over_http = Session("a", folder="/a"), Session("b", folder="/b"), Session("c")
-    own.leave(has_left)
+    own.attached = attached = {"a"}
     used = list[Connection]()
     async with anyio.create_task_group() as tasks:
 
@@ -43,5 +44,11 @@ async def test_one_ends_when_it_is_unused_unless_a_session_that_has_used_it_goes
         await until_left(1)
         use(going_on)
         assert used[-1] is used[0]
-        own.leave(going_on)
+        attached.remove("a")
+        await until_left(0)
+        attached.add("a")
+        use(going_on)
+        use(over_http)
+        await until_left(1)
+        attached.remove("a")
         await until_left(0)

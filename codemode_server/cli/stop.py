@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     ours, running = str(locate(config_file(parsed)).path), [*_running()]
     chosen = [path for path, answer in running if parsed.all or answer["config"] == ours]
-    stopped = [f"stopped: {_described(answer)}" for path in chosen for answer in _answers(path, "stop")]
+    stopped = [f"stopped: {_described(answer)}" for path in chosen if (answer := _answer(path, "stop"))]
     others = len(running) - len(chosen)
     if others:
         stopped.append(f"{counted(others, 'server')} of other configurations: `codemode-server stop --all` ends all")
@@ -45,25 +45,24 @@ def running_lines(place: ConfigFile | None) -> Iterator[str]:
 
 def _running() -> Iterator[tuple[Path, dict[str, Any]]]:
     for path in sorted(folder().glob("*.sock")) if sys.platform != "win32" else ():
-        for answer in _answers(path, "status"):
+        if answer := _answer(path, "status"):
             yield path, answer
 
 
-def _answers(path: Path, question: str) -> Iterator[dict[str, Any]]:
-    """What the server at a socket answers, if there is one."""
+def _answer(path: Path, question: str) -> dict[str, Any]:
+    """What the server at a socket answers; empty if there is none."""
     with suppress(OSError, ValueError):  # it is ending
-        if answer := asked(path, question):
-            yield answer
+        return asked(path, question)
+    return {}
 
 
 def _described(answer: dict[str, Any]) -> str:
     since = datetime.fromtimestamp(answer["since"], UTC).astimezone()
     process = f"process {answer['pid']} since {since:%Y-%m-%d %H:%M}"
-    parts = [process, *([f"version {answer['version']}"] if "version" in answer else [])]
-    parts.append(counted(answer["sessions"], "session"))
+    parts = [process, f"version {answer['version']}", counted(answer["sessions"], "session")]
     if (resident := _resident_mb(answer["pid"])) is not None:
         parts.append(f"{resident} MB")
-    more = ", ".join(f"{name} {count}" for name, count in sorted(answer.get("more_connections", {}).items()))
+    more = ", ".join(f"{name} {count}" for name, count in sorted(answer["more_connections"].items()))
     if more:
         parts.append(f"more connections for folders and sessions: {more}")
     return f"{', '.join(parts)}, {answer['config']}"

@@ -72,10 +72,11 @@ def connected(path: Path) -> socket.socket | None:
     return connection
 
 
-def asked(path: Path, question: str) -> dict[str, Any] | None:
-    """What the server at a socket answers to `status` or `stop`; None if there is none. Raises `OSError`."""
+def asked(path: Path, question: str) -> dict[str, Any]:
+    """What the server at a socket answers to `status` or `stop`; empty if there is none. Raises `OSError`, and
+    `ValueError` if it is ending."""
     if (connection := connected(path)) is None:
-        return None
+        return {}
     with connection, connection.makefile("rb") as received:
         connection.settimeout(_ANSWER_SECONDS)
         connection.sendall(json.dumps({"ask": question}).encode() + b"\n")

@@ -25,7 +25,7 @@ from codemode_server.domain.calls import Allow
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.features.pages.site import key_of
+from codemode_server.records.reports import key_of
 from codemode_server.storage.sqlite import FILE_NAME
 from tests.behaviour.product import configuration
 from tests.cli.pseudo_terminal import without_terminal

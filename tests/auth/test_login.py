@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from codemode_server import cli
-from codemode_server.features.pages.site import key_of
+from codemode_server.records.reports import key_of
 from tests.auth import kit
 from tests.behaviour.product import in_memory
 from tests.web.pages import Pages, pages_of

@@ -20,8 +20,8 @@ from codemode_server.domain.flows import WORKSPACE, Source
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.features.data_flow.source_store import SourceStore
-from codemode_server.features.pages.site import key_of
 from codemode_server.features.skills.store import SavedSkill, SkillStore
+from codemode_server.records.reports import key_of
 from codemode_server.storage.cache import LISTINGS, STATES, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread

@@ -14,7 +14,7 @@ import pytest
 from codemode_server.domain.approvals import ApprovalAnswer, ApprovalId
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.features.pages.site import key_of
+from codemode_server.records.reports import key_of
 from codemode_server.support.browser import leading_page
 from tests.answering import answering
 from tests.web.chromium import DOWN, ENTER, SPACE, TAB, UP, Chromium, browsing, do, entered, need_chromium

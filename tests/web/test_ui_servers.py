@@ -14,7 +14,7 @@ import pytest
 
 from codemode_server.config import load
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.features.pages.site import key_of
+from codemode_server.records.reports import key_of
 from tests.behaviour.product import in_memory, office
 from tests.behaviour.test_changed_tools import EVIL, settled
 from tests.behaviour.test_changes import found

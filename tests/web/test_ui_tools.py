@@ -11,7 +11,7 @@ import pytest
 
 from codemode_server.config import load
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.features.pages.site import key_of
+from codemode_server.records.reports import key_of
 from codemode_server.storage.cache import LISTINGS, Cache
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread

@@ -29,11 +29,11 @@ _MAX_LINES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """What goes with an edit of the file."""
+class EditExtras:
+    """What belongs to an edit and is not in the text of the file."""
 
-    secrets: Mapping[str, str] = field(repr=False)
-    """To be stored, by the names that the file refers to."""
+    env_secrets: Mapping[str, str] = field(repr=False)
+    """To be stored in `.env`, by the names that the file refers to."""
     note: str = ""
     """What the person may have to do once it is saved."""
 
@@ -49,10 +49,10 @@ class Proposal:
     back: str
     """The page where it was asked for, to which saving leads."""
     is_removal: bool
-    beside: Beside
+    extras: EditExtras
 
 
-Edit = Callable[[EditedFile, SecretDestination], Beside | None]
+Edit = Callable[[EditedFile, SecretDestination], EditExtras | None]
 """Edits the text of the file. Blocks. Raises `CodemodeError`."""
 
 
@@ -80,13 +80,13 @@ class ConfigEdits:
         def made() -> Proposal:
             file = EditedFile(self.place)
             before = file.text.text
-            found = edit(file, SecretDestination(file, "dotenv")) or Beside({})
+            extras = edit(file, SecretDestination(file, "dotenv")) or EditExtras({})
             if file.text.text == before:
                 raise CodemodeError("nothing would change")
             lines = difflib.unified_diff(before.splitlines(), file.text.text.splitlines(), lineterm="")
             mask = self.mask()
             shown = [mask(line) for line in list(lines)[2:]]
-            return Proposal(title, before, file.text.text, shown, back, is_removal, found)
+            return Proposal(title, before, file.text.text, shown, back, is_removal, extras)
 
         number, proposal = secrets.token_hex(8), await anyio.to_thread.run_sync(made)
         self._waiting[number] = proposal
@@ -119,17 +119,17 @@ class ConfigEdits:
                     changed = f"{self.place.path} has changed since the page was shown"
                     raise CodemodeError(f"nothing was saved: {changed}; make the change again")
                 file.text.text = proposal.after
-                storing = SecretDestination(file, "dotenv").storing(proposal.beside.secrets)
+                storing = SecretDestination(file, "dotenv").storing(proposal.extras.env_secrets)
                 copy = file.save(storing, keeps_copy=proposal.is_removal)
             done = [f"Saved in {self.place.path}."]
             if copy is not None:
                 done.append(f"The file as it was: {copy}.")
             if file.is_new:
                 self._records.loaded = load_place(self.place, require_trust=False, resolve=False)
-            if secrets := proposal.beside.secrets:
-                done.append(f"Secrets are in {file.dotenv}: {', '.join(secrets)}.")
-            if proposal.beside.note:
-                done.append(proposal.beside.note)
+            if names := proposal.extras.env_secrets:
+                done.append(f"Secrets are in {file.dotenv}: {', '.join(names)}.")
+            if proposal.extras.note:
+                done.append(proposal.extras.note)
             if file.needs_trust:
                 done.append(file.trust_needed)
             return " ".join(done)

@@ -24,7 +24,7 @@ from codemode_server.config.loading import load_place
 from codemode_server.config.saving import EditedFile
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.features.pages.config_edits import Beside, ConfigEdits
+from codemode_server.features.pages.config_edits import ConfigEdits, EditExtras
 from codemode_server.features.pages.server_forms import ServerForms, lines_of
 from codemode_server.features.pages.site import Site
 from codemode_server.records.executions import Records
@@ -75,7 +75,7 @@ class EditForms:
     async def _edit(self, request: Request, form: Mapping[str, str]) -> Response:
         name = await anyio.to_thread.run_sync(self._forms.name_of, request.path_params["key"])
 
-        def edit(file: EditedFile, storage: SecretDestination) -> Beside:
+        def edit(file: EditedFile, storage: SecretDestination) -> EditExtras:
             entry = _entry(file, name)
             changed = _changed(entry, form, self._edits.mask())
             names = storage.new()
@@ -88,7 +88,7 @@ class EditForms:
                 raise CodemodeError(problem)
             for key, value in changed.items():
                 file.text.set_member(name, key, value)
-            return Beside(names.added)
+            return EditExtras(names.added)
 
         try:
             return await self._edits.propose(f"Change {name}", edit, f"servers/{request.path_params['key']}")
@@ -98,12 +98,12 @@ class EditForms:
     async def _remove(self, request: Request, _: Mapping[str, str]) -> Response:
         name = await anyio.to_thread.run_sync(self._forms.name_of, request.path_params["key"])
 
-        def edit(file: EditedFile, _: SecretDestination) -> Beside:
+        def edit(file: EditedFile, _: SecretDestination) -> EditExtras:
             before = file.text.servers()
             file.text.remove_server(name)
             stay = variables_left(file, before)
             note = f"{file.dotenv} still has {', '.join(stay)}; delete what nothing else needs." if stay else ""
-            return Beside({}, note)
+            return EditExtras({}, note)
 
         return await self._edits.propose(f"Remove {name}", edit, "servers", is_removal=True)
 

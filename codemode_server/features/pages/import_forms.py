@@ -14,8 +14,9 @@ from codemode_server.config.hosts import HOSTS
 from codemode_server.config.import_plan import Addition, ImportPlan, unite
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.features.pages.config_edits import Beside, ConfigEdits
-from codemode_server.features.pages.site import Site, key_of
+from codemode_server.features.pages.config_edits import ConfigEdits, EditExtras
+from codemode_server.features.pages.site import Site
+from codemode_server.records.reports import key_of
 from codemode_server.records.server_edits import SecretDestination, host_files, line_of, planned_import, write
 
 _MAX_LISTED = 200
@@ -48,7 +49,7 @@ class ImportForms:
         """Take over one server, or all that a host has."""
         host, key = form.get("host", ""), form.get("key", "")
 
-        def edit(file: EditedFile, storage: SecretDestination) -> Beside:
+        def edit(file: EditedFile, storage: SecretDestination) -> EditExtras:
             found = [
                 it.found
                 for it in _planned(file, storage).additions
@@ -60,7 +61,7 @@ class ImportForms:
             write(file, made)
             then = f"To have {HOSTS[host].name} use them from here: codemode-server connect {host}"
             unset = f"Still to be set in {file.dotenv}: {', '.join(made.to_set)}. " if made.to_set else ""
-            return Beside(made.secrets, f"{unset}{then}")
+            return EditExtras(made.secrets, f"{unset}{then}")
 
         title = "Take over a server" if key else "Take over servers"
         return await self._edits.propose(title, edit, "servers")

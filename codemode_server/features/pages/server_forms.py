@@ -25,9 +25,10 @@ from codemode_server.config.loading import load_place
 from codemode_server.config.saving import switch_servers
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.features.pages.config_edits import ConfigEdits
-from codemode_server.features.pages.site import Site, key_of
+from codemode_server.features.pages.site import Site
 from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools
+from codemode_server.records.reports import key_of
 from codemode_server.records.server_edits import (
     SecretDestination,
     entry_from,

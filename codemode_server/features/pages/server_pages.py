@@ -29,9 +29,10 @@ from codemode_server.features.changed_tools.tool_reviews import (
 )
 from codemode_server.features.pages.server_forms import ServerForms, Trial
 from codemode_server.features.pages.sign_in_forms import SignInForms
-from codemode_server.features.pages.site import Site, key_of
+from codemode_server.features.pages.site import Site
 from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools
+from codemode_server.records.reports import key_of
 from codemode_server.records.server_edits import line_of
 from codemode_server.sandbox.registry import installed_packages, package_checks
 from codemode_server.storage.server_states import RunningProduct

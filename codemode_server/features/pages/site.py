@@ -20,7 +20,6 @@ from starlette.types import Receive, Scope, Send
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.features.pages.rendering import SCRIPT, STYLE, bare_page, page
 from codemode_server.records.executions import Records
-from codemode_server.records.reports import key_of as key_of  # who uses the site gives addresses by it
 from codemode_server.support import loopback_server
 
 ENTRANCE = "/open/"

@@ -80,8 +80,8 @@ def start_folder(base_dir: Path) -> Path:
 
 
 def host_folder(base_dir: Path, folder: str) -> str:
-    """Where a server starts that depends on the folder of its host. Applications start us in the root of a disk, which
-    is nobody's project, and over HTTP no folder is known: then it starts as any other."""
+    """The folder in which to start a server that depends on its host's `folder`. If that is the root of a disk, where
+    applications start us, or not known, as over HTTP, the server starts as any other."""
     path = Path(folder)
     return str(start_folder(path if path.is_absolute() and path.parent != path else base_dir))
 

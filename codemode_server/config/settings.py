@@ -123,7 +123,7 @@ class SearchSettings(Section):
     number that fades within weeks, no queries, arguments or results. `false` deletes them."""
     listed_tokens: Number = Field(default=1_000, ge=0, le=20_000)
     """Token budget for the names of servers, tools and arguments in our tools' descriptions. So a short task needs no
-    search. Fixed when a session begins. 0 lists nothing. Claude Code cuts what is much longer than the default."""
+    search. Fixed by a session's first call. 0 lists nothing. Claude Code cuts what is much longer than the default."""
 
 
 def is_folder(model: str) -> bool:

@@ -39,7 +39,7 @@ class Turns:
 
     clock: Callable[[], float] = time.monotonic
     attached: Set[str] = frozenset()
-    """The sessions whose hosts are connected, where that is known. They are about even if they have run nothing."""
+    """The sessions whose hosts are connected, where that is known. They count as active also before a program."""
     _last_used: dict[str, float] = field(default_factory=dict)
     """By session."""
     _queue: list[_Waiting] = field(default_factory=list)

@@ -31,7 +31,7 @@ _CHARACTERS_PER_TOKEN = 3.3
 have more tokens than estimated. Codex leaves out the descriptions of all arguments if they are long together, so the
 listing is in none of them."""
 _SIGNATURES_SHARE = 0.6
-"""Of the budget. The whole is for names and arguments only, which spare a search."""
+"""The share of the budget that signatures may fill; names and arguments, which spare a search, may fill all of it."""
 _SIGNATURE_CHARACTERS = 140
 _MAX_OPTIONAL = 2
 """Optional arguments shown of a tool that requires none."""
@@ -181,33 +181,31 @@ class _Offer:
 
 
 def _fill(offers: list[_Offer], budget_tokens: int) -> str:
-    room = _Room(budget_tokens)
-    if not room.take("\n".join(offer.head(0) for offer in offers)):
+    budget = _Budget(budget_tokens)
+    if not budget.take("\n".join(offer.head(0) for offer in offers)):
         characters = int(2.8 * budget_tokens) - 10
         return "servers: " + _joined([offer.server.name for offer in offers], characters)
     used = [(offer.uses[tool.name], offer, tool) for offer in offers for tool in offer.tools if tool.name in offer.uses]
     most = [(offer, tool) for _, offer, tool in sorted(used, key=lambda it: -it[0])]
     beyond_share = (1 - _SIGNATURES_SHARE) * budget_tokens
-    _add(most, _Detail.SIGNATURE, room, beyond_share)
-    _add(_in_turn(offers), _Detail.NAME, room)
-    _add(_in_turn(offers), _Detail.REQUIRED, room)
-    _add(_in_turn(offers), _Detail.SIGNATURE, room, beyond_share)
+    _add(most, _Detail.SIGNATURE, budget, beyond_share)
+    _add(_in_turn(offers), _Detail.NAME, budget)
+    _add(_in_turn(offers), _Detail.REQUIRED, budget)
+    _add(_in_turn(offers), _Detail.SIGNATURE, budget, beyond_share)
     return "\n".join(offer.text for offer in offers)
 
 
 @dataclass(slots=True)
-class _Room:
-    """What is left of the budget."""
-
-    tokens: float
+class _Budget:
+    left_tokens: float
 
     def take(self, text: str, instead_of: str = "", leave: float = 0.0) -> bool:
-        """Takes the room of a text; False if fewer than `leave` tokens would be left. Costs of lines add up, so the
-        whole text is not measured for each line."""
+        """Pay for a text in place of another one; False, and nothing is paid, if fewer than `leave` tokens would be
+        left. Costs of lines add up, so the whole text is not measured for each line."""
         cost = _cost(text) - _cost(instead_of)
-        if cost > self.tokens - leave:
+        if cost > self.left_tokens - leave:
             return False
-        self.tokens -= cost
+        self.left_tokens -= cost
         return True
 
 
@@ -215,8 +213,8 @@ def _cost(text: str) -> float:
     return max(weigh_tokens(text), len(text) / _CHARACTERS_PER_TOKEN)
 
 
-def _add(tools: Iterable[tuple[_Offer, Tool]], detail: _Detail, room: _Room, leave: float = 0.0) -> None:
-    """Give each tool a line with at least this detail, as far as there is room."""
+def _add(tools: Iterable[tuple[_Offer, Tool]], detail: _Detail, budget: _Budget, leave: float = 0.0) -> None:
+    """Give each tool a line with at least this detail, as far as the budget allows."""
     misfits = 0
     for offer, tool in tools:
         before, count = offer.lines.get(tool), len(offer.lines)
@@ -224,7 +222,7 @@ def _add(tools: Iterable[tuple[_Offer, Tool]], detail: _Detail, room: _Room, lea
             continue
         line = _line(tool, detail)
         old, new = ("", count + 1) if before is None else (f"\n{before.text}", count)
-        if room.take(f"{offer.head(new)}\n{line.text}", f"{offer.head(count)}{old}", leave):
+        if budget.take(f"{offer.head(new)}\n{line.text}", f"{offer.head(count)}{old}", leave):
             offer.lines[tool] = line
         elif (misfits := misfits + 1) > _MAX_MISFITS:
             break

@@ -11,7 +11,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 MAX_LINE_BYTES = 64 << 20
 """A host sends a program, or a file in a form; the bound keeps one connection from taking all memory."""
 _MAX_UNANSWERED = 1_000
-"""Lines that are read of a host that takes no answer meanwhile: each may cost memory, which all hosts share."""
+"""Lines that are read from a host while it takes no answers: each line may cost memory, which all hosts share."""
 
 
 class SocketLines:

@@ -80,6 +80,6 @@ class ReportPage:
     is_downloaded: bool = False
     """True if that is a file."""
     choices: Sequence[str] = ()
-    """From which a person chooses, the first being what is shown at first."""
+    """What a person can choose to see; at first the first of them."""
     is_live: bool = False
     """True if the page follows what happens."""

@@ -248,8 +248,8 @@ BACKENDS: tuple[BackendSpec, ...] = (
 
 
 def compile_early(settings: SandboxSettings) -> None:
-    """Begin to compile the WASM sandbox for this machine, if programs probably run in it and that was not done yet.
-    Whoever starts the sandbox meanwhile waits for this, and says why it can't be done if it can't."""
+    """Begin to compile the WASM sandbox for this machine, if programs probably run in it and it is not compiled yet.
+    Starting the sandbox waits for this and reports its errors."""
     allowed = {spec.isolation for spec in candidates(settings)}
     if IsolationLevel.WASM not in allowed:
         return

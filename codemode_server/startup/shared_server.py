@@ -1,13 +1,13 @@
 """The person's running server: serves each host that connects to its socket in a session of its own.
 
 A connection begins with a line of the host's process (`shim/attaching.py`): its folder and environment. The server
-answers with the session. Where the host has other values of what the configuration uses, it answers with the name of
-another socket, whose server has those. Where a server that begins now would read another configuration, it gives up
-the name of its socket first, and the next one is a new server.
+answers with the session. To a host whose values of the variables in the configuration differ from its own, it answers
+with the name of another socket, for a server with the host's values. If a server that starts now would read another
+configuration, it removes its socket: it serves the hosts that it has, and the next host starts a new server.
 
 Only processes of the same user can connect: the folder of the socket is closed to others, and the system says who
-connects. Such a process could do itself all that the server does, except one that is in a sandbox, as the commands of
-some hosts are. On Linux it is refused: there a server serves the processes that are confined as it is itself.
+connects. Such a process could do itself all that the server does, unless it is in a sandbox, as the commands of some
+hosts are. So on Linux a server refuses processes that are not confined exactly as it is itself.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class SharedServer:
             await self.leave()
             return {}
         theirs = {str(name): str(value) for name, value in environment.items()}
-        ours, other = await anyio.to_thread.run_sync(used, loaded, os.environ, theirs)
+        ours, other = await anyio.to_thread.run_sync(environment_digests, loaded, os.environ, theirs)
         if ours != other:
             return {"other": f"-{other}"}
         is_known = _SESSION.fullmatch(known) is not None and known not in self._sessions
@@ -272,10 +272,10 @@ class SharedServer:
         return {"pid": os.getpid(), "since": self._began_at, "more_connections": more, **about}
 
 
-def used(loaded: LoadedSettings | SettingsError, *environments: Mapping[str, str]) -> list[str]:
-    """Digest of what a server with this configuration uses of each environment: the variables that the file names,
-    those that codemode-server itself reads, and the programs that are found on the PATH as commands of servers. Reads
-    the file."""
+def environment_digests(loaded: LoadedSettings | SettingsError, *environments: Mapping[str, str]) -> list[str]:
+    """For each environment, the digest of what a server with this configuration uses of it: the variables that the file
+    names, those that codemode-server itself reads, and the programs on the PATH that are commands of servers. Reads the
+    file."""
     names, commands = set(_READ_BY_US), set[str]()
     if not isinstance(loaded, SettingsError):
         for file in loaded.digests:

@@ -34,7 +34,7 @@ from codemode_server.storage.tables import ALL_ROWS, calls, events, executions
 
 MAX_EXAMINED = 20_000
 MAX_DECRYPTED_BYTES = 32 * 2**20
-"""About so much of values is looked into for a page."""
+"""Approximate limit of the values that are searched for a page."""
 _READ_AT_ONCE = 50
 MAX_COUNTED_CALLS = 50_000
 """Newest calls of which decisions and uses are counted."""
@@ -131,8 +131,8 @@ class History:
     def _with_text(
         self, connection: Connection, query: HistoryQuery, values: Mapping[str, Any], floor: float
     ) -> tuple[Sequence[AnyRow], float]:
-        """The newest executions that have the text in their row or in their values, and down to when this was looked
-        for."""
+        """The newest executions with the text in their row or in their values, and the start of the oldest execution
+        that was searched."""
         found: list[AnyRow] = []
         decrypted, needle = 0, json_of(query.text)[1:-1].decode("utf-8", "surrogatepass").casefold()
         every = statement(replace(query, text="")).add_columns(_has_text(query.text).label("fits"))

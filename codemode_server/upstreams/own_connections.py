@@ -6,9 +6,9 @@
 - A session has one with `share: session`, or where the server asks for roots: what one host tells is not answered to
   another.
 
-Each is made at the first call and ends with the last session that has used it, since a server may hold state for it,
-and at once if it is that session's alone. Over HTTP nobody says that a session has ended: it ends when unused for a
-while. Which tools such a server has is known from the pool's connection.
+Each is made at the first call. One of a single session ends with that session. Another ends when it was unused for
+`IDLE_S` and no host is connected whose session has used it: a server may hold state for that session. Over HTTP nobody
+says that a session has ended, so only the time counts. The tools of such a server are those of the pool's connection.
 """
 
 from __future__ import annotations

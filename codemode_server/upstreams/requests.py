@@ -167,8 +167,8 @@ class Requests:
             raise
 
     async def _answer_roots(self, request: InputRequest) -> dict[str, Any]:
-        """Unlike other answers, a server goes on to use this one: so a session that it was told the roots of has the
-        connection for itself from then on."""
+        """A server uses roots also in later calls, so a session whose roots it was told has the connection for itself
+        from then on."""
         connection, calls = self._connection, self._in_flight or self._waiting
         await connection.listed_by.offers.note_roots()
         if not calls and not isinstance(connection.settings.roots, str):

@@ -277,6 +277,12 @@ class TestEditing:
             await done(site, change_in(shown))
         assert written(tmp_path) == yaml.replace("command: x", "command: z"), "control"
 
+    @pytest.mark.parametrize("entry", ["{command: x, env: [A=b]}", "{command: x, args: y}", "[x]"])
+    async def test_of_an_entry_with_a_mistake_says_that_it_is_edited_by_hand(self, tmp_path: Path, entry: str) -> None:
+        async with tracker(tmp_path, f"servers:\n  tracker: {entry}\n") as site:
+            refused = await site.get(f"{TRACKER}/edit")
+        assert (refused.status_code, "by hand" in refused.text) == (409, True)
+
     async def test_of_half_a_secret_changes_nothing(self, tmp_path: Path) -> None:
         async with tracker(tmp_path) as site:
             line, env = "/nonexistent/server --region eu", "REGION=eu\nTRACKER_TOKEN=***x"

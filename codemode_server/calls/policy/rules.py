@@ -235,9 +235,9 @@ class PermissionRules:
         return len(self.rules) if is_last else None
 
     def place_for(self, answer: Answer, pattern: str) -> int:
-        """Where to put a rule with this answer for this `server/tool`: behind each rule that may be about the same
-        calls and must decide before it. Those are the ones that deny; before one that allows also those that have a
-        condition, a limit or principals, and those that allow."""
+        """The index at which to insert a rule with this answer for this `server/tool`: behind the rules that may match
+        the same calls and must be looked at first. Nothing comes before a rule that denies; rules that deny come before
+        one that asks; all but unconditional questions come before one that allows."""
         if answer == "deny":
             return 0
         server, _, tool = pattern.partition("/")

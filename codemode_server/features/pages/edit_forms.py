@@ -146,17 +146,14 @@ class EditForms:
 
 def _entry(file: EditedFile, name: str) -> Mapping[str, Any]:
     """The entry as the file has it. Raises `CodemodeError` if it can't be shown in a form."""
-    entry = file.text.servers().get(name)
-    texts = [it for key in ("command", "url") if isinstance(entry, dict) and isinstance(it := entry.get(key), str)]
-    args = entry.get("args") or [] if isinstance(entry, dict) else None
-    if len(texts) != 1 or not isinstance(args, list) or not isinstance(entry, dict):
+    written = file.text.servers().get(name)
+    entry: dict[str, Any] = written if isinstance(written, dict) else {}
+    first = [it for key in ("command", "url") if isinstance(it := entry.get(key), str)]
+    args, mappings = entry.get("args") or [], [entry.get(key) or {} for key in ("env", "headers")]
+    if len(first) != 1 or not isinstance(args, list) or not all(isinstance(it, dict) for it in mappings):
         raise CodemodeError(f"the entry of {name} has another form than these pages edit; edit {file.path} by hand")
-    values = [
-        *texts,
-        *map(str, args),
-        *(str(it) for key in ("env", "headers") for it in (entry.get(key) or {}).values()),
-    ]
-    if any(legible(it) != it for it in values):
+    values = [*first, *args, *(value for it in mappings for value in it.values())]
+    if any(legible(str(it)) != str(it) for it in values):
         raise CodemodeError(f"the entry of {name} has characters that a form does not keep; edit {file.path} by hand")
     return entry
 

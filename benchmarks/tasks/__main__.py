@@ -14,7 +14,7 @@ from benchmarks.tasks import curves
 from benchmarks.tasks.arms import ARMS
 from benchmarks.tasks.catalog import TASKS
 from benchmarks.tasks.peers import PEERS
-from benchmarks.tasks.report import PAGE, PICTURE, Result, page
+from benchmarks.tasks.report import PAGE, PICTURE, page
 from benchmarks.tasks.run import Run, run, unreached
 from benchmarks.tasks.task import Task
 from scripts.npm import Unavailable
@@ -46,7 +46,7 @@ async def main(log: TextIO) -> int:
     for task in TASKS:
         for arm in ARMS:
             found = await started_again(arm, task, log)
-            results[task.name, arm] = Result(found.figures, found.fault)
+            results[task.name, arm] = found
             print(f"{task.name}, {arm}: {found.fault or 'solved'}, {found.figures.cached:.0f}", flush=True)
     measured, texts = [], []
     for curve in curves.curves():

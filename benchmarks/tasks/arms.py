@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from fnmatch import fnmatch
 from typing import Any, TextIO, cast
 
-import anyio
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
@@ -24,7 +22,7 @@ from mcp_types import ElicitRequestParams, ElicitResult
 from benchmarks.product import configuration
 from benchmarks.tasks.peers import PEERS
 from benchmarks.tasks.servers import entries
-from benchmarks.tasks.sessions import READY_SECONDS, Answer, Request, Session, request_of
+from benchmarks.tasks.sessions import Answer, Programs, Request, Session, request_of
 from benchmarks.tasks.task import Call, Place, Task
 
 DENIED = "The user has denied this tool."
@@ -105,8 +103,10 @@ class Deferred(Direct):
         return Answer("\n".join(map(json.dumps, found)) or "No tool matches.", not found)
 
 
-class CodeMode(Session):
+class CodeMode(Programs):
     """codemode-server before the servers, with its own defaults but for rules and a backend that every machine has."""
+
+    search = "search_tools"
 
     def configured(self, servers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         sections = {"permissions": dict(self.task.permissions), "sandbox": {"backend": "wasm"}}
@@ -114,17 +114,11 @@ class CodeMode(Session):
         arguments = ["-m", "codemode_server", "serve", "--standalone", "--config", str(config)]
         return {"": {"command": sys.executable, "args": arguments}}
 
-    async def prepare(self) -> None:
+    async def unready(self) -> Sequence[str]:
         """As a host does, list tools again while servers list theirs. A call would end that: the text then stays."""
-        deadline = time.monotonic() + READY_SECONDS
-        while True:
-            shown = "\n".join(str(tool.description) for tool in (await self.clients[""].list_tools()).tools)
-            if all(re.search(rf"^servers\.{server}\b.*:$", shown, re.MULTILINE) for server in self.task.servers):
-                break
-            if time.monotonic() > deadline:
-                raise TimeoutError(shown)
-            await anyio.sleep(0.1)
-        await super().prepare()
+        shown = "\n".join(str(tool.description) for tool in (await self.clients[""].list_tools()).tools)
+        lists = [rf"^servers\.{server}\b.*:$" for server in self.task.servers]
+        return [] if all(re.search(it, shown, re.MULTILINE) for it in lists) else [shown]
 
     async def missing(self, tools: Sequence[str]) -> list[str]:
         async def is_read(tool: str) -> bool:
@@ -134,29 +128,17 @@ class CodeMode(Session):
 
         return [tool for tool in tools if not await is_read(tool)]
 
-    async def solve(self) -> str:
-        await self.discover()
-        answer = Answer("")
-        for program in self.task.programs:
-            (answer,) = await self.turn(Request("execute_code", {"code": program}))
-        return self.task.answer if self.task.is_judged else answer.text
+    def is_found(self, tool: str, text: str) -> bool:
+        """One that is named like a builtin ends with `_`."""
+        server, _, name = tool.partition("/")
+        blocks = re.split(r"^(?=(?:from )?servers\.)", text, flags=re.MULTILINE)
+        return any(
+            re.match(rf"(?:from )?servers\.{server}\b", block) and re.search(rf"^ *{name}_?\(", block, re.MULTILINE)
+            for block in blocks
+        )
 
-    async def discover(self) -> None:
-        """Search for tools whose arguments the description does not show, and read those that the search missed."""
-        known = "\n".join(str(each["description"]) for each in self.definitions)
-        if all(is_shown(tool, known) for tool in self.task.needed):
-            return
-        (found,) = await self.turn(Request("search_tools", {"query": self.task.search}))
-        missed = [tool for tool in self.task.needed if not is_shown(tool, found.text)]
-        self.recall = 1 - len(missed) / len(self.task.needed)
-        if missed:
-            paths = ", ".join(f"servers/{tool}.py" for tool in missed)
-            await self.turn(Request("read_tool", {"path": paths}))
-
-    async def attempt(self, call: Call) -> None:
-        arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
-        program = f"from servers.{call.server} import {call.name}\n{call.name}({arguments})"
-        await self.call(Request("execute_code", {"code": program}))
+    def reading(self, tools: Sequence[str]) -> Request:
+        return Request("read_tool", {"path": ", ".join(f"servers/{tool}.py" for tool in tools)})
 
 
 class Beside(CodeMode):
@@ -182,16 +164,6 @@ ARMS: dict[str, type[Session]] = {
     "codemode-server, tools beside": Beside,
     **PEERS,
 }
-
-
-def is_shown(tool: str, text: str) -> bool:
-    """A search or a description shows the arguments of a tool; one that is named like a builtin ends with `_`."""
-    server, _, name = tool.partition("/")
-    blocks = re.split(r"^(?=(?:from )?servers\.)", text, flags=re.MULTILINE)
-    return any(
-        re.match(rf"(?:from )?servers\.{server}\b", block) and re.search(rf"^ *{name}_?\(", block, re.MULTILINE)
-        for block in blocks
-    )
 
 
 @asynccontextmanager

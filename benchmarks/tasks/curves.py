@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.tasks.reducing import TASKS
+from benchmarks.tasks.report import OURS
 from benchmarks.tasks.task import Call, Check, Task
 from benchmarks.tasks.world import LOG, READINGS, TRAIL, VALUES
 
-OURS = "codemode-server"
 ARMS = {"direct": "#b45309", "deferred": "#a21caf", OURS: "#1d4ed8"}
 """The arms of the curves, and their colours."""
 _BASE = {task.name: task for task in TASKS}

@@ -8,55 +8,28 @@ from __future__ import annotations
 
 import ast
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import anyio
-
-from benchmarks.tasks.sessions import READY_SECONDS, Answer, Request, Session
-from benchmarks.tasks.task import Call
+from benchmarks.tasks.sessions import Programs, Request, Session
 from scripts.real_servers import environment
 
 PACKAGES = ("fastmcp==4.2.3", "toolplane==0.5.2", "pydantic-monty==1.4.0")
 FASTMCP_SERVER = Path(__file__).with_name("fastmcp_server.py")
 
 
-class Peer(Session):
-    """What both have in common: search, read the definitions that the search does not show, run."""
-
-    execute: str
-
-    async def prepare(self) -> None:
-        deadline = time.monotonic() + READY_SECONDS
-        while unknown := await self.missing(self.task.needed):
-            if time.monotonic() > deadline:
-                raise TimeoutError(", ".join(unknown))
-            await anyio.sleep(0.1)
-        await super().prepare()
-
-    async def discover(self) -> None:
-        raise NotImplementedError
+class Peer(Programs):
+    """What both have in common."""
 
     def called(self, server: str, tool: str, arguments: list[ast.keyword]) -> ast.Call:
         """The call of a tool in a program."""
         raise NotImplementedError
 
-    async def solve(self) -> str:
-        await self.discover()
-        answer = Answer("")
-        for program in self.task.plain_programs or self.task.programs:
-            (answer,) = await self.turn(Request(self.execute, {"code": self.translated(program)}))
-        return self.task.answer if self.task.is_judged else answer.text
-
-    async def attempt(self, call: Call) -> None:
-        arguments = [ast.keyword(name, ast.Constant(value)) for name, value in call.arguments.items()]
-        program = f"await {ast.unparse(self.called(call.server, call.name, arguments))}"
-        await self.call(Request(self.execute, {"code": program}))
+    def programs(self) -> Sequence[str]:
+        return self.task.plain_programs or self.task.programs
 
     def translated(self, program: str) -> str:
-        """One of our programs, in the form of this product."""
         tree = ast.parse(program)
         return ast.unparse(ast.fix_missing_locations(_Translation(self).visit(tree)))
 
@@ -64,7 +37,8 @@ class Peer(Session):
 class FastMCP(Peer):
     """Search gives names, `get_schema` the parameters."""
 
-    execute = "execute"
+    execute, search = "execute", "search"
+    defines_what_it_finds = False
 
     def configured(self, servers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         config = self.place.folder.parent / "servers.json"
@@ -75,11 +49,14 @@ class FastMCP(Peer):
         answer = await self.call(Request("get_schema", {"tools": [tool.replace("/", "_") for tool in tools]}))
         return [tool for tool in tools if f"### {tool.replace('/', '_')}\n" not in answer.text]
 
-    async def discover(self) -> None:
-        (found,) = await self.turn(Request("search", {"query": self.task.search}))
-        names = [tool.replace("/", "_") for tool in self.task.needed]
-        self.recall = sum(f"- {name}:" in found.text for name in names) / len(names)
-        await self.turn(Request("get_schema", {"tools": names}))
+    def is_defined(self, tool: str, text: str) -> bool:
+        return False
+
+    def is_found(self, tool: str, text: str) -> bool:
+        return f"- {tool.replace('/', '_')}:" in text
+
+    def reading(self, tools: Sequence[str]) -> Request:
+        return Request("get_schema", {"tools": [tool.replace("/", "_") for tool in tools]})
 
     def called(self, server: str, tool: str, arguments: list[ast.keyword]) -> ast.Call:
         names: list[ast.expr | None] = [ast.Constant(each.arg) for each in arguments]
@@ -90,7 +67,7 @@ class FastMCP(Peer):
 class Toolplane(Peer):
     """The description of `execute_code` shows the calls of some tools, and a search those of all that it finds."""
 
-    execute = "execute_code"
+    search = "search_capabilities"
 
     def configured(self, servers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         lines = []
@@ -108,16 +85,14 @@ class Toolplane(Peer):
         answer = await self.call(Request("get_capability_schemas", {"names": [f"mcp:{tool}" for tool in tools]}))
         return [tool for tool in tools if f"### mcp:{tool}\n" not in answer.text]
 
-    async def discover(self) -> None:
-        names = [tool.replace("/", "_") for tool in self.task.needed]
-        known = "\n".join(str(each["description"]) for each in self.definitions)
-        if all(f"await {name}(" in known for name in names):
-            return
-        (found,) = await self.turn(Request("search_capabilities", {"query": self.task.search}))
-        missed = [tool for tool in self.task.needed if f"[mcp:{tool}]" not in found.text]
-        self.recall = 1 - len(missed) / len(self.task.needed)
-        if missed:
-            await self.turn(Request("get_capability_schemas", {"names": [f"mcp:{tool}" for tool in missed]}))
+    def is_defined(self, tool: str, text: str) -> bool:
+        return f"await {tool.replace('/', '_')}(" in text
+
+    def is_found(self, tool: str, text: str) -> bool:
+        return f"[mcp:{tool}]" in text
+
+    def reading(self, tools: Sequence[str]) -> Request:
+        return Request("get_capability_schemas", {"names": [f"mcp:{tool}" for tool in tools]})
 
     def called(self, server: str, tool: str, arguments: list[ast.keyword]) -> ast.Call:
         return ast.Call(ast.Name(f"{server}_{tool}"), [], arguments)

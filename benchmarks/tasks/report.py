@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.report import table
 from benchmarks.tasks.arms import ARMS
 from benchmarks.tasks.catalog import TASKS
-from benchmarks.tasks.run import Figures
+from benchmarks.tasks.run import Run
 from benchmarks.tasks.task import Task, Winner
 
 PAGE = Path(__file__).parents[1] / "TASKS.md"
@@ -23,15 +22,7 @@ HEADS = ["task", "arm", "definitions", "requests", "results", "turns", "calls", 
 _ROW = re.compile(r"^\| ([\w-]+) \| ([^|]+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Result:
-    """One task in one arm."""
-
-    figures: Figures
-    fault: str | None
-
-
-Results = Mapping[tuple[str, str], Result]
+Results = Mapping[tuple[str, str], Run]
 """By the names of task and arm."""
 
 
@@ -171,7 +162,7 @@ def _recall_rows(results: Results) -> list[list[str]]:
     return rows
 
 
-def _figures_row(task: str, arm: str, result: Result) -> list[str]:
+def _figures_row(task: str, arm: str, result: Run) -> list[str]:
     it = result.figures
     numbers = [it.definitions, it.requests, it.results, it.turns, it.calls, round(it.uncached), round(it.cached)]
     recall = "" if it.recall is None else f"recall {it.recall:.2f}"

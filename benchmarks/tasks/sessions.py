@@ -108,6 +108,70 @@ class Session:
         return list(self.turns[-1].answers)
 
 
+class Programs(Session):
+    """An arm that calls tools in programs: search, read the definitions that the search does not show, run."""
+
+    execute = "execute_code"
+    """Names of the product's tools."""
+    search: str
+    defines_what_it_finds = True
+    """False if a search gives names only."""
+
+    async def unready(self) -> Sequence[str]:
+        """What can't be called yet; empty once all can be."""
+        return await self.missing(self.task.needed)
+
+    def translated(self, program: str) -> str:
+        """One of our programs, in the form of this product."""
+        return program
+
+    def is_found(self, tool: str, text: str) -> bool:
+        """True if a tool is in what a search has found."""
+        raise NotImplementedError
+
+    def is_defined(self, tool: str, text: str) -> bool:
+        """True if the arguments of a tool are in the descriptions that the model has at first."""
+        return self.is_found(tool, text)
+
+    def reading(self, tools: Sequence[str]) -> Request:
+        """The request that reads the definitions of tools."""
+        raise NotImplementedError
+
+    async def prepare(self) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while unready := await self.unready():
+            if time.monotonic() > deadline:
+                raise TimeoutError(", ".join(unready))
+            await anyio.sleep(0.1)
+        await super().prepare()
+
+    async def solve(self) -> str:
+        await self.discover()
+        answer = Answer("")
+        for program in self.programs():
+            (answer,) = await self.turn(Request(self.execute, {"code": self.translated(program)}))
+        return self.task.answer if self.task.is_judged else answer.text
+
+    def programs(self) -> Sequence[str]:
+        return self.task.programs
+
+    async def discover(self) -> None:
+        """Search for tools whose arguments the description does not show, and read those that the search missed."""
+        known = "\n".join(str(each["description"]) for each in self.definitions)
+        if all(self.is_defined(tool, known) for tool in self.task.needed):
+            return
+        (found,) = await self.turn(Request(self.search, {"query": self.task.search}))
+        missed = [tool for tool in self.task.needed if not self.is_found(tool, found.text)]
+        self.recall = 1 - len(missed) / len(self.task.needed)
+        if unread := missed if self.defines_what_it_finds else self.task.needed:
+            await self.turn(self.reading(unread))
+
+    async def attempt(self, call: Call) -> None:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+        program = f"from servers.{call.server} import {call.name}\n{call.name}({arguments})"
+        await self.call(Request(self.execute, {"code": self.translated(program)}))
+
+
 def request_of(call: Call) -> Request:
     """The call of a server's own tool."""
     return Request(call.tool.replace("/", "__"), call.arguments)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TextIO
 
-from benchmarks.tasks import task as tasks
 from benchmarks.tasks.arms import Deferred, opened
 from benchmarks.tasks.sessions import Request, Session
+from benchmarks.tasks.task import Task as ReferenceTask
 from benchmarks.trial.task import Opened, Task
 
 
@@ -42,9 +42,9 @@ def _load(session: Deferred, found: str) -> str:
     return f"Loaded: {', '.join(it['name'] for it in loaded)}"
 
 
-def _arms_task(task: Task, state: Opened) -> tasks.Task:
+def _arms_task(task: Task, state: Opened) -> ReferenceTask:
     """What an arm asks of a task: its servers, and what is forbidden."""
-    return tasks.Task(
+    return ReferenceTask(
         name=task.name,
         shape="chain",
         prompt=task.messages[0],

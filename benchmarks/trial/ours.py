@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from benchmarks.tasks import task as level_one
 from benchmarks.tasks.catalog import TASKS
 from benchmarks.tasks.servers import entries
+from benchmarks.tasks.task import Task as ReferenceTask
 from benchmarks.tasks.world import fresh_place, web_site
 from benchmarks.trial.task import Opened, Solution, Task
 
@@ -18,7 +18,7 @@ def tasks() -> list[Task]:
     return [_trial_task(task) for task in TASKS]
 
 
-def _trial_task(task: level_one.Task) -> Task:
+def _trial_task(task: ReferenceTask) -> Task:
     return Task(
         task.name,
         "ours",
@@ -32,6 +32,6 @@ def _trial_task(task: level_one.Task) -> Task:
 
 
 @contextmanager
-def _open(task: level_one.Task, _folder: Path) -> Iterator[Opened]:
+def _open(task: ReferenceTask, _folder: Path) -> Iterator[Opened]:
     with web_site() as site, fresh_place(site) as place:
         yield Opened(entries(place, task.servers), place, lambda answers: task.check(place, answers[-1]))

@@ -1,8 +1,8 @@
 """Builds the text about the servers in our tools' descriptions: their names and tools, within a budget of tokens.
 
 First the names of the servers; then, within `_SIGNATURES_SHARE` of the budget, the signatures of the tools that
-programs called most; then the names of the other tools, of each server in turn; then their required arguments; then,
-within the share, signatures with types and results.
+programs called most; then the names of the other tools, of each server in turn; then their required arguments, and the
+key of a result that has only one; then, within the share, signatures with types and results.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import NamedTuple
 
 from codemode_server.calls.policy.rules import PermissionRules, Subject
 from codemode_server.catalog.catalog import Catalog, Server, Tool
-from codemode_server.catalog.json_schema import Parameter, kinds_of
+from codemode_server.catalog.json_schema import Parameter, SchemaReader, kinds_of, properties_of
+from codemode_server.catalog.returns import declared_result
 from codemode_server.config.settings import Settings
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.search.signatures import brief_signature, result_fields
 from codemode_server.search.usage_store import ToolName, Use
+from codemode_server.support.field_names import is_declared_name
 from codemode_server.support.text import clean_line, counted, first_few
 from codemode_server.support.tokens import estimate_tokens, weigh_tokens
 
@@ -33,6 +35,7 @@ listing is in none of them."""
 _SIGNATURES_SHARE = 0.6
 """The share of the budget that signatures may fill; names and arguments, which spare a search, may fill all of it."""
 _SIGNATURE_CHARACTERS = 140
+_FIELDS_CHARACTERS = 100
 _MAX_OPTIONAL = 2
 """Optional arguments shown of a tool that requires none."""
 _MIN_USES = 0.5
@@ -239,12 +242,22 @@ def _line(tool: Tool, detail: _Detail) -> _Line:
     if detail is _Detail.REQUIRED:
         required = [parameter.name for parameter in tool.parameters if parameter.is_required]
         arguments = required or [f"{parameter.name}?" for parameter in tool.parameters[:_MAX_OPTIONAL]]
-        text = f"{tool.name}({', '.join(arguments)})"
+        text = f"{tool.name}({', '.join(arguments)}){_lone_key(tool)}"
     elif detail is _Detail.SIGNATURE:
         fields = result_fields(tool)
+        while len(fields) > _FIELDS_CHARACTERS and "; " in fields:
+            fields = fields.rpartition("; ")[0]  # the keys of inner dicts
         signature = brief_signature(tool, _SIGNATURE_CHARACTERS, with_phrases=False)
         text = f"{signature}  # {fields}" if fields else signature
     return _Line(detail, clean_line(text, 2 * _SIGNATURE_CHARACTERS))
+
+
+def _lone_key(tool: Tool) -> str:
+    """` -> {content}` if the result is declared as a dict with one key, which programs else take for the value in it.
+    Read from the schema: stubs of all tools would take longer than a host waits."""
+    schema, is_unwrapped = declared_result(tool.definition)
+    keys = [] if is_unwrapped else list(properties_of(SchemaReader(schema).flat(schema)))
+    return f" -> {{{keys[0]}}}" if len(keys) == 1 and is_declared_name(keys[0]) else ""
 
 
 def _joined(names: list[str], characters: int) -> str:

@@ -8,6 +8,8 @@
     …
     [warning: …]            remarks, one a line; after a failure the calls, too
 
+Where the whole of a long value is stored stands above all that.
+
 An empty part is left out. What a program prints, returns and raises may come from an upstream: it is cleaned of control
 characters, freed of secrets, cut to `limits.output_tokens`, and its lines that imitate a label or a remark of ours are
 indented. Hosts cut the text of an error at about 11,000 characters; ours is always shorter.
@@ -46,6 +48,9 @@ _MAX_ERROR_OUTPUT_TOKENS = 1_000
 _MIN_TOKENS = 50
 _NAMED_FROM_TOKENS = 100
 """A whole value of at least this size is named, for a later program to read; a smaller one is as easily written."""
+_LONG_CHARACTERS = 5_000
+"""From here on where the whole is stored stands above the text: hosts that cut at 8,000 characters keep the beginning,
+and Copilot CLI shows the first 500 characters of what it wrote to a file."""
 _MAX_REMARKS = 8
 _MAX_ERROR_REMARKS = 3
 """Remarks of each kind."""
@@ -103,7 +108,8 @@ def _success(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
     content |= ({"cut": cut} if cut else {}) | _lines(execution, redactor, _MAX_REMARKS)
     reports = execution.calls.reports
     content["calls"] = call_reports.counted(reports) if reports else []
-    remarks = remarks_of(content)
+    wholes = remarks_of({"cut": cut})
+    remarks = remarks_of({name: lines for name, lines in content.items() if name != "cut"})
     if not parts and not execution.shown and not execution.is_dry_run:
         remarks.insert(0, _nothing_remark(execution))
     texts = {name: as_text(part) if name == "value" else part for name, part in parts.items()}
@@ -112,12 +118,14 @@ def _success(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
     stored = execution.artifacts.get("value")
     is_whole = not any("the whole value" in line for line in cut)
     if has_value and is_whole and isinstance(stored, Item) and estimate_tokens(texts["value"]) >= _NAMED_FROM_TOKENS:
-        remarks.append(f"[stored as {_expression(stored)}]")
+        wholes.append(f"[stored as {_expression(stored)}]")
     if (plan := execution.plan) is not None:
         content |= plan_content(plan, redactor)
         remarks = [*plan_lines(plan, execution), *remarks]
-    remarks = [*call_reports.replayed(reports), *remarks, *_duration(execution)]
-    return _lay_out(texts, remarks, is_repr=execution.outcome.value_form == "repr"), content
+    is_long = sum(map(len, texts.values())) > _LONG_CHARACTERS
+    remarks = [*call_reports.replayed(reports), *remarks, *([] if is_long else wholes), *_duration(execution)]
+    text = _lay_out(texts, remarks, is_repr=execution.outcome.value_form == "repr")
+    return "\n".join([*(wholes if is_long else []), text]), content
 
 
 def _failure(execution: Execution, limits: LimitSettings, redactor: Redactor) -> tuple[str, dict[str, Any]]:

@@ -173,6 +173,28 @@ def test_names_come_before_arguments_and_what_was_used_before_all() -> None:
     assert listed(found, 18, uses) == "servers.a (5 tools)\nservers.b (2 tools)"
 
 
+def test_a_result_that_is_a_dict_with_one_key_is_shown_beside_the_arguments() -> None:
+    """Models took `read_text_file(path)` for a text; a lone `result` is unwrapped for programs."""
+    content = {"type": "object", "properties": {"content": {"type": "string"}}, "required": ["content"]}
+    two = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
+    found = catalog(
+        files=(
+            replace(tool("read", "path"), output_schema=content),
+            replace(tool("rooms", "city"), output_schema=ROOMS),
+            replace(tool("pair", "x"), output_schema=two),
+        )
+    )
+    assert listed(found, 30) == written({"files": ["read(path) -> {content}", "rooms(city)", "pair(x)"]})
+
+
+def test_the_keys_of_inner_dicts_are_left_out_of_a_long_line() -> None:
+    """They took the room of the arguments of other tools, and ended in the middle of a word."""
+    inner = {"type": "object", "properties": {f"inner_field_{number}": {"type": "string"} for number in range(9)}}
+    rooms = {"type": "object", "properties": {"first_room": inner, "last_room": {"type": "string"}}}
+    text = listed(catalog(hotel=(replace(tool("rooms", "city"), output_schema=rooms),)))
+    assert text.endswith("# keys: first_room?, last_room?")
+
+
 def written(tools: dict[str, list[str]]) -> str:
     return "\n".join("\n".join((f"servers.{server}:", *lines)) for server, lines in tools.items())
 

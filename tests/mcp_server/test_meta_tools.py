@@ -258,4 +258,4 @@ def test_before_any_server_has_connected_the_description_says_that_search_finds_
     settings = Settings()
     assert "finds the tools of these servers:" in definitions(settings, Listing(tools="servers.git"))[3]["description"]
     shown = definitions(settings, Listing(tools="servers.git (2 tools):\nlog()"))[3]["description"]
-    assert "search_tools finds others;" in shown, "control"
+    assert "search_tools finds others, and arguments not shown:" in shown, "control"

@@ -170,6 +170,26 @@ async def test_a_long_value_is_cut_by_its_structure_and_the_result_names_the_who
     assert estimate_tokens(answer.text) < BUDGET + 150
 
 
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [
+        ("'a line of words\\n' * 50_000", "[cut: the whole value ("),
+        ("print('a line of words\\n' * 50_000)", "[cut: the whole output ("),
+        ("'a line of words\\n' * 500", "[stored as results["),
+    ],
+    ids=["cut value", "cut output", "whole value"],
+)
+async def test_the_name_of_what_is_stored_stands_above_a_text_that_hosts_cut(
+    tmp_path: Path, code: str, remark: str
+) -> None:
+    """Copilot CLI shows the first 500 characters, Cline CLI 8,000."""
+    answer = await run(tmp_path, code)
+    first, *rest = answer.text.split("\n")
+    assert first.startswith(remark)
+    assert answer.content["execution_id"] in first
+    assert not any(line.startswith(remark[:5]) for line in rest), "once"
+
+
 async def test_a_value_within_json_shows_the_characters_that_it_has_and_not_others(tmp_path: Path) -> None:
     """A key that ends in a carriage return can only be asked for by a model that sees it."""
     async with in_memory(configuration(tmp_path, {})) as host:

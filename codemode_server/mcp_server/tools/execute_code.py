@@ -62,9 +62,7 @@ def _describe(settings: Settings, servers: Listing) -> Description:
         "its last expression."
     )
     if servers.tools:
-        which = (
-            "others; in parentheses are the required arguments" if servers.has_tools else "the tools of these servers"
-        )
+        which = "others, and arguments not shown" if servers.has_tools else "the tools of these servers"
         text += f" Import tools as `from servers.<server> import <tool>`; search_tools finds {which}:\n{servers.tools}"
     descriptions = {
         "code": _rules(settings, servers.example),

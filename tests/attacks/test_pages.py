@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx2
@@ -264,6 +265,23 @@ async def test_a_change_is_saved_as_it_was_shown_whatever_its_form_says(tmp_path
     rules = written["permissions"]["rules"]
     assert [it for it in rules if it not in RULES["rules"]] == [{"ask": "github", "effect": "read"}]
     assert written["servers"] == SERVERS
+
+
+async def test_a_change_that_is_too_long_to_be_shown_is_not_offered(tmp_path: Path) -> None:
+    """A server lists as many tools as it likes, whose effects a person accepts on its page."""
+
+    def server(number: int) -> dict[str, Any]:
+        return {"command": "/nonexistent/server", "args": [f"arg-{it}" for it in range(number)]}
+
+    file = tmp_path / "upstream.yaml"
+    async with pages(tmp_path, servers={"few": server(900), "many": server(1_100)}) as (site, _):
+        file.write_text(json.dumps(json.loads(file.read_text()), indent=1))
+        content = file.read_bytes()
+        refused = await site.post(f"servers/{key_of('many')}/remove")
+        assert (refused.status_code, "too many to show" in refused.text) == (409, True)
+        shown = await site.text(await proposed(site, f"servers/{key_of('few')}/remove"))
+    assert shown.count("&#34;arg-") == 900, "control"
+    assert file.read_bytes() == content
 
 
 async def test_what_somebody_else_wrote_meanwhile_stays(tmp_path: Path) -> None:

@@ -147,6 +147,8 @@ async def test_a_page_to_sign_in_whose_address_begins_like_that_of_another_is_re
     for user in ("github.com", "github.com:443", "github.com%2Flogin", "github.com" + "a" * 5_000):
         with pytest.raises(SignInRefused, match="contains credentials"):
             await shown(f"https://{user}@evil.example/authorize")
+    with pytest.raises(SignInRefused, match="has a fragment"):
+        await shown("https://evil.example/#a")
     assert (await shown("https://evil.example/@github.com")).startswith("https://evil.example/@github.com?")  # control
 
 

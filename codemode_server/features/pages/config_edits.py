@@ -26,6 +26,7 @@ from codemode_server.records.server_edits import SecretDestination
 
 _MAX_WAITING = 20
 _MAX_LINES = 1_000
+"""Lines of a difference in a page; nobody saves a change of which a page shows only the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,11 @@ class ConfigEdits:
             extras = edit(file, SecretDestination(file, "dotenv")) or EditExtras({})
             if file.text.text == before:
                 raise CodemodeError("nothing would change")
-            lines = difflib.unified_diff(before.splitlines(), file.text.text.splitlines(), lineterm="")
+            lines = [*difflib.unified_diff(before.splitlines(), file.text.text.splitlines(), lineterm="")][2:]
+            if len(lines) > _MAX_LINES:
+                raise CodemodeError(f"the change has {len(lines):,} lines, too many to show; edit {file.path} by hand")
             mask = self.mask()
-            shown = [mask(line) for line in list(lines)[2:]]
+            shown = [mask(line) for line in lines]
             return Proposal(title, before, file.text.text, shown, back, is_removal, extras)
 
         number, proposal = secrets.token_hex(8), await anyio.to_thread.run_sync(made)
@@ -103,8 +106,6 @@ class ConfigEdits:
             "servers",
             number=number,
             change=proposal,
-            lines=proposal.lines[:_MAX_LINES],
-            more=max(0, len(proposal.lines) - _MAX_LINES),
             file=str(self.place.path),
             dotenv=str(self.place.path.with_name(".env")),
         )

@@ -246,6 +246,8 @@ class _PersonProvider(ChoosesIssuer):
             raise SignInRefused("the page to sign in is not https")
         if "@" in urlsplit(address).netloc:  # what is before it can look like the host that the person expects
             raise SignInRefused("the address of the page to sign in contains credentials")
+        if "#" in address:
+            raise SignInRefused("the address of the page to sign in has a fragment, which none may have")
         self._listener.expect(parse_qs(urlsplit(address).query)["state"][-1])
         await self._show(address, self._listener)
 

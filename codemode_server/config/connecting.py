@@ -302,7 +302,8 @@ def launch_words(started_as: str, python: Path, prefix: str) -> list[str]:
         case Installer.UVX:
             return [shutil.which("uvx") or "uvx", _COMMAND]  # the environment itself may be deleted with uv's cache
         case Installer.PIPX_RUN:
-            return [shutil.which("pipx") or "pipx", "run", _COMMAND]
+            # Without `--spec` it runs a file of this name in the host's folder, which may be a clone.
+            return [shutil.which("pipx") or "pipx", "run", "--spec", _COMMAND, _COMMAND]
     suffix = ".exe" if python.suffix.casefold() == ".exe" else ""
     # Not resolved: the link in a folder of commands stays when the environment behind it is upgraded.
     asked = Path(os.path.abspath(started_as))  # noqa: PTH100 - `resolve` would follow the link
@@ -311,4 +312,4 @@ def launch_words(started_as: str, python: Path, prefix: str) -> list[str]:
             return [str(script)]
     if found := shutil.which(_COMMAND):
         return [str(Path(found).absolute())]
-    return [str(python), "-m", "codemode_server"]
+    return [str(python), "-P", "-m", "codemode_server"]  # -P: the host's folder is no place of modules

@@ -54,7 +54,7 @@ def install(extra: str) -> bool:
     """Runs the command that adds an extra; its output goes to the terminal. True if it is installed now."""
     command = shlex.split(install_command(extra))
     if command[0] == "pip":
-        command = [sys.executable, "-m", *command]
+        command = [sys.executable, "-P", "-m", *command]  # the current folder, perhaps a clone, is no place of modules
     if installer(sys.prefix) in (Installer.UVX, Installer.PIPX_RUN) or shutil.which(command[0]) is None:
         return False
     return subprocess.run(command, check=False).returncode == 0  # noqa: S603 - our own command

@@ -95,7 +95,7 @@ class App:
             self.refusals,
             self.skills,
             self.workflows,
-            self.usage.usage_boost,
+            self.usage,
             self.stores.vectors,
         )
         self.artifacts = ArtifactStore(

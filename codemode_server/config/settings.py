@@ -119,7 +119,7 @@ class SearchSettings(Section):
     """Model of `semantic`: a name on the Hugging Face hub, or a folder (`./models/…`, relative to the configuration
     file)."""
     habits: bool = True
-    """Puts tools that programs call often first among equally good results. Stored between runs: names of tools and a
+    """Puts tools called often, or of servers called in the session, first among equals. Stored: names of tools and a
     number that fades within weeks, no queries, arguments or results. `false` deletes them."""
     listed_tokens: Number = Field(default=1_000, ge=0, le=20_000)
     """Token budget for the names of servers, tools and arguments in our tools' descriptions. So a short task needs no

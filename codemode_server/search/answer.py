@@ -50,9 +50,11 @@ def search_tools(
     effect: str | None = None,
     refusal_of: RefusalOf = no_refusal,
     skills: Set[Skill] | None = None,
+    called: Set[str] = frozenset(),
 ) -> SearchResults:
     """The best results for a query; without a query everything, by name. `rankers` has indexed the catalog and skills;
-    `skills` are those that may be found, None for all. Raises `MetaToolError`: an argument is invalid."""
+    `skills` are those that may be found, None for all; `called` are the servers that the session has called. Raises
+    `MetaToolError`: an argument is invalid."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_RESULTS:
         raise MetaToolError(f"limit must be an integer from 1 to {MAX_RESULTS}")
     level = _one_of("detail_level", get_args(DetailLevel), detail_level)
@@ -63,7 +65,9 @@ def search_tools(
     except UnknownTool as error:
         raise MetaToolError(str(error)) from error
     query = query[:_QUERY_CHARACTERS].strip()
-    return _Search(catalog, rankers, refusal_of, skills, query, level, only, is_of_skills, wanted, limit).answer()
+    return _Search(
+        catalog, rankers, refusal_of, skills, query, level, only, is_of_skills, wanted, limit, called
+    ).answer()
 
 
 def _as_spelt(catalog: Catalog, server: str) -> str:
@@ -94,6 +98,7 @@ class _Search:
     effect: Effect | None
     """Filter by effect: `writes` includes `destroys`, and both include tools that state no effect."""
     limit: int
+    called: Set[str]
 
     @property
     def within(self) -> str | None:
@@ -112,7 +117,7 @@ class _Search:
         if everything := _asks_for_everything(self.catalog, self.query):
             server = everything if self.within is None and isinstance(everything, Server) else self.server
             return replace(self, server=server)._listed()
-        filters = (self.within, self.effect, self.skills)
+        filters = (self.within, self.effect, self.skills, self.called)
         ranking = self.rankers.rank(self.query, self.limit + _RANKED_BEYOND, *filters)
         resources: tuple[Resource, ...] = ()
         if not self.is_of_skills and self.effect in (None, Effect.READS):

@@ -23,8 +23,9 @@ from codemode_server.search.vector_ranker import VectorRanker
 
 RankerName = Literal["lexical", "static", "semantic"]
 
-UsageBoost = Callable[[LexicalIndex], Scores | None]
-"""Returns how much each thing of an index is used, 0 to 1; callable in any thread."""
+UsageBoost = Callable[[LexicalIndex, Set[str]], Scores | None]
+"""Returns how much each thing of an index is used, 0 to 2, given the servers that a session has called; callable in any
+thread."""
 
 _LET_THROUGH_BY = {
     Effect.UNKNOWN: (Effect.UNKNOWN,),
@@ -44,7 +45,7 @@ class RankerStack:
     """Ranks with the best ranker that is ready. Everything but `keep` is thread-safe."""
 
     def __init__(
-        self, vector_rankers: Sequence[VectorRanker] = (), usage_boost: UsageBoost = lambda index: None
+        self, vector_rankers: Sequence[VectorRanker] = (), usage_boost: UsageBoost = lambda index, servers: None
     ) -> None:
         self._vector_rankers = tuple(vector_rankers)
         self._usage_boost = usage_boost
@@ -65,11 +66,13 @@ class RankerStack:
         within: str | None = None,
         effect: Effect | None = None,
         skills: Set[Skill] | None = None,
+        called: Set[str] = frozenset(),
     ) -> Ranking:
-        """The best results first, of one collection, of tools with this effect, and of these skills. Blocking."""
+        """The best results first, of one collection, of tools with this effect, and of these skills; `called` are the
+        servers that the session has called. Blocking."""
         index = self._index  # the same one throughout, should another thread index meanwhile
         allowed = _mask(index, within, effect, skills)
-        usage_boost = self._usage_boost(index)
+        usage_boost = self._usage_boost(index, called)
         ready = [(one, made) for one in reversed(self._vector_rankers) if (made := one.vectors(index)) is not None]
         for number, (ranker, vectors) in enumerate(ready):
             second = ready[number + 1][1] if number + 1 < len(ready) else None

@@ -66,7 +66,7 @@ def rank(
 ) -> list[Scored]:
     """At most `limit` results with a score, best first; ties keep the order of the index. `allowed` masks its things;
     `second_vectors` are of the next best encoder, which has less weight; `usage_boost` is the usage of each thing, 0 to
-    1."""
+    2."""
     among = np.arange(len(index.things)) if allowed is None else np.flatnonzero(allowed)
     if not len(among):
         return []

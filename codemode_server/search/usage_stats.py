@@ -1,4 +1,5 @@
-"""Counts how often each tool is used, and boosts frequently used tools among results with similar scores.
+"""Counts how often each tool is used, and boosts among results with similar scores those that are used often and those
+of servers that the session has called.
 
 An execution counts once for each tool that answered it. Queries are not stored: boosting by words of past queries
 ranked worse for teams that asked for something new (`benchmarks/SEARCH.md`).
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.principals import Owner
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.usage_store import ToolName, Use, load_uses
 
@@ -36,6 +38,7 @@ _FEW_USES, _MANY_USES = 3.0, 20.0
 """Up to the first number of uses the boost grows slowly; from the second on it no longer grows."""
 _MAX_AT_ONCE = 50
 """Tools of one execution that are counted; a program that calls hundreds shows no preference."""
+_MAX_SESSIONS = 1_000
 _NEVER = Use(0.0, 0.0)
 
 
@@ -48,6 +51,8 @@ class UsageStats:
         self._known: dict[ToolName, Use] = {}
         """Replaced, never changed: searches in other threads read it."""
         self._unsaved: dict[ToolName, float] = {}
+        self._servers: dict[Owner, frozenset[str]] = {}
+        """The servers that answered in each session, which are not stored; the session that called last is last."""
         self._boosts: tuple[LexicalIndex, dict[ToolName, Use], Scores | None] | None = None
         if self._is_on:
             self._known = load_uses(store)
@@ -59,12 +64,12 @@ class UsageStats:
         return self._config.settings.search.habits
 
     def follow_config(self) -> None:
-        if not self._is_on and self._known:
-            self._known, self._unsaved = {}, {}
+        if not self._is_on and (self._known or self._servers):
+            self._known, self._unsaved, self._servers = {}, {}, {}
             self._store.forget()
 
-    def used(self, tools: Iterable[ToolName]) -> None:
-        """Records the tools that answered an execution; each counts once."""
+    def used(self, tools: Iterable[ToolName], owner: Owner | None = None) -> None:
+        """Records the tools that answered an execution, of a session if it has one; each counts once."""
         if not self._is_on:
             return
         now, totals = self._now(), dict[ToolName, Use]()
@@ -73,9 +78,22 @@ class UsageStats:
             totals[name] = (self._known.get(name) or _NEVER).more(1, now)
         if totals:
             self._replace(totals)
+        if totals and owner is not None and not owner.session.is_ephemeral:
+            self._servers[owner] = self._servers.pop(owner, frozenset()) | {name.server for name in totals}
+            while len(self._servers) > _MAX_SESSIONS:
+                del self._servers[next(iter(self._servers))]
 
-    def usage_boost(self, index: LexicalIndex) -> Scores | None:
-        """The usage of each thing of the index, 0 to 1; None if none is used. Thread-safe."""
+    def servers_of(self, owner: Owner) -> frozenset[str]:
+        """The servers that answered calls of a session, by their Python names."""
+        return self._servers.get(owner, frozenset())
+
+    def usage_boost(self, index: LexicalIndex, servers: Set[str] = frozenset()) -> Scores | None:
+        """The usage of each thing of the index, 0 to 1, plus 1 for the tools of `servers`, which a session has called;
+        None if none is used. Thread-safe."""
+        usage, in_session = self._usage(index), session_boost(index, servers)
+        return in_session if usage is None else usage if in_session is None else usage + in_session
+
+    def _usage(self, index: LexicalIndex) -> Scores | None:
         known, boosts = self._known, self._boosts
         if not known:
             return None
@@ -107,6 +125,13 @@ class UsageStats:
     def _replace(self, totals: dict[ToolName, Use]) -> None:
         known = {name: use for name, use in self._known.items() if name not in totals} | totals
         self._known = dict(islice(known.items(), max(0, len(known) - MAX_TOOLS), None))
+
+
+def session_boost(index: LexicalIndex, servers: Set[str]) -> Scores | None:
+    """1 for the tools of `servers`, 0 for all others; None if there are none."""
+    keys = {f"servers/{name}" for name in servers}
+    strengths: Scores = np.array([it.collection.key in keys for it in index.segments], np.float32)
+    return strengths[index.segment_of] if strengths.any() else None
 
 
 def _strengths(index: LexicalIndex, known: dict[ToolName, Use], now: float) -> Scores | None:

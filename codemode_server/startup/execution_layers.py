@@ -34,7 +34,7 @@ class CountedUse(ExecutionLayer):
 
     async def after(self, execution: Execution) -> None:
         answered = [report for report in execution.calls.reports if report.status is CallStatus.SUCCEEDED]
-        self.usage.used([ToolName(report.server, report.tool) for report in answered])
+        self.usage.used([ToolName(report.server, report.tool) for report in answered], execution.owner)
 
 
 def executions(app: App) -> ExecutionService:

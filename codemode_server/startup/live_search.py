@@ -13,8 +13,9 @@ from codemode_server.domain.skills import Skill
 from codemode_server.mcp_server.product import Skills, Workflows
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.ranker_stack import RankerStack, UsageBoost
+from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
+from codemode_server.search.usage_stats import UsageStats
 from codemode_server.search.vector_ranker import vector_rankers
 from codemode_server.startup.upstream_catalog import UpstreamCatalog
 from codemode_server.storage.cache import Cache
@@ -33,18 +34,19 @@ class LiveSearch:
         refusals: Refusals,
         skills: Skills | None,
         workflows: Workflows | None,
-        usage_boost: UsageBoost,
+        usage: UsageStats,
         vectors: Cache,
     ) -> None:
         self._tools = tools
         self._refusals = refusals
         self._skills = skills
         self._workflows = workflows
+        self._usage = usage
         self._indexing = anyio.Lock()
         self._indexed: tuple[Catalog, list[Skill]] | None = None
         self._seen: dict[Owner, frozenset[Skill]] = {}
         """The skills of the sessions that searched last; all are indexed, and each session finds its own."""
-        self.stack = RankerStack(vector_rankers(config.settings.search, vectors), usage_boost)
+        self.stack = RankerStack(vector_rankers(config.settings.search, vectors), usage.usage_boost)
 
     async def search(
         self, caller: Caller, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
@@ -54,9 +56,9 @@ class LiveSearch:
         owner, refusals = caller.owner, self._refusals.for_principal(caller)
         await self._ready(owner)
         catalog = self._tools.current()
-        skills = self._seen.get(owner, frozenset())
+        skills, called = self._seen.get(owner, frozenset()), self._usage.servers_of(owner)
         found = await anyio.to_thread.run_sync(  # an encoder in another process may be asked
-            search_tools, catalog, self.stack, query, detail_level, server, limit, effect, refusals.of, skills
+            search_tools, catalog, self.stack, query, detail_level, server, limit, effect, refusals.of, skills, called
         )
         return found.marked(lambda tool: refusals.asks_first(catalog.server(tool.server), tool))
 

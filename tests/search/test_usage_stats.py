@@ -16,6 +16,8 @@ import pytest
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.settings import SearchSettings, Settings
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.documents import collections
 from codemode_server.search.lexical import LexicalIndex, Scores
@@ -58,6 +60,14 @@ def found(usage: UsageStats, query: str, index: LexicalIndex = INDEX, limit: int
     return [f"{one.thing.server}.{one.thing.name}" for one in ranked if isinstance(one.thing, Tool)]
 
 
+ME, OTHER = (Owner(Principal(PrincipalId("p")), Session(name)) for name in ("me", "other"))
+
+
+def found_in(usage: UsageStats, owner: Owner, query: str) -> list[str]:
+    ranked = rank(INDEX, None, query, None, 10, usage.usage_boost(INDEX, usage.servers_of(owner)))
+    return [f"{one.thing.server}.{one.thing.name}" for one in ranked if isinstance(one.thing, Tool)]
+
+
 def strength(usage: UsageStats, server: str, tool: str) -> float:
     boost = usage.usage_boost(INDEX)
     if boost is None:
@@ -79,6 +89,35 @@ class TestOrder:
         assert found(usage, "list issues")[:2] == ["beta.list_issues", "alpha.list_issues"]
 
 
+class TestSession:
+    def test_of_equals_the_server_that_the_session_called_comes_first_and_no_other_session_sees_it(
+        self, tmp_path: Path
+    ) -> None:
+        usage = usage_in(tmp_path)
+        usage.used([ToolName("beta", "close_issue")], ME)
+        assert found_in(usage, ME, "list issues")[:2] == ["beta.list_issues", "alpha.list_issues"]
+        assert found_in(usage, OTHER, "list issues")[:2] == ["alpha.list_issues", "beta.list_issues"]
+
+    def test_a_session_that_called_nothing_searches_as_before(self, tmp_path: Path) -> None:
+        usage = usage_in(tmp_path)
+        assert usage.servers_of(ME) == frozenset()
+        assert usage.usage_boost(INDEX, usage.servers_of(ME)) is None
+
+    @pytest.mark.parametrize("query", ["tomorrow's weather", "alpha issues"])
+    def test_a_much_better_match_of_another_server_stays_first(self, tmp_path: Path, query: str) -> None:
+        usage = usage_in(tmp_path)
+        before = found_in(usage, ME, query)
+        usage.used([ToolName("beta", "list_issues")], ME)
+        assert found_in(usage, ME, query)[0] == before[0]
+        assert not before[0].startswith("beta")
+
+    def test_turned_off_it_is_as_before(self, tmp_path: Path) -> None:
+        off = LiveConfig(Settings(search=SearchSettings(habits=False)))
+        usage = UsageStats(Cache(Database(tmp_path), DatabaseThread(tmp_path), USES), off)
+        usage.used([ToolName("beta", "list_issues")], ME)
+        assert usage.servers_of(ME) == frozenset()
+
+
 WORDS = ["list", "create", "issue", "file", "message", "user", "event", "page", "of", "for", "and", "the"]
 QUERIES = (
     "list issues",
@@ -97,7 +136,7 @@ class TestNothingIsHidden:
             for number in range(150)
         ]
         _, index = index_of(**{f"s{part}": tools[part * 50 : part * 50 + 50] for part in range(3)})
-        boost: Scores = np.array([chance.choice((0, 0, chance.random(), 1)) for _ in index.things], np.float32)
+        boost: Scores = np.array([chance.choice((0, 0, chance.random(), 1, 2)) for _ in index.things], np.float32)
         moved = 0
         for query in QUERIES:
             without = [one.thing for one in rank(index, None, query, None, 150)]

@@ -14,7 +14,7 @@ from codemode_server.cli.terminal import configuration, is_confirmed, show
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.features import create
-from codemode_server.records.workspace_files import Found, about, examine, folder, mib, old_entries
+from codemode_server.records.workspace_files import WorkspaceSummary, about, examine, folder, mib, old_entries
 from codemode_server.support.text import one_line
 from codemode_server.support.untrusted_files import counted_bytes, remove_entry, used_bytes
 
@@ -40,7 +40,7 @@ def run(parsed: argparse.Namespace) -> int:
     workspace = folder(loaded)
     is_cleaning = parsed.action == "clean"
     older_than_days = parsed.older_than if is_cleaning else 0.0
-    found = examine(workspace, older_than_days) if workspace is not None else Found()
+    found = examine(workspace, older_than_days) if workspace is not None else WorkspaceSummary()
     if workspace is None or not found.files + found.folders:
         print("there is nothing to remove" if is_cleaning else "the workspace is empty")
         return 0
@@ -68,7 +68,7 @@ def _forgotten(loaded: LoadedSettings) -> str:
     return "what it held no longer counts as read by other sessions"
 
 
-def description(loaded: LoadedSettings, workspace: Path, found: Found) -> str:
+def description(loaded: LoadedSettings, workspace: Path, found: WorkspaceSummary) -> str:
     """The page of text for the person; names in it are escaped."""
     lines = about(loaded, workspace, found)
     if found.largest:
@@ -83,7 +83,7 @@ def description(loaded: LoadedSettings, workspace: Path, found: Found) -> str:
 
 def clean(workspace: Path, older_than_days: float = 0) -> tuple[str, bool]:
     """Remove files that were not changed for so many days; gives a line about it, and whether all were removed."""
-    removed, left = Found(), 0
+    removed, left = WorkspaceSummary(), 0
     names: Counter[int] = Counter()
     for entry in old_entries(workspace, older_than_days):
         size = entry.size if entry.is_folder else counted_bytes(entry, names)

@@ -36,7 +36,9 @@ _OPENED = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK",
 
 
 @dataclass(slots=True)
-class Found:
+class WorkspaceSummary:
+    """How many files there are, how large they are together, and the largest."""
+
     files: int = 0
     folders: int = 0
     size: int = 0
@@ -75,9 +77,9 @@ def folder(loaded: LoadedSettings) -> Path | None:
         raise CodemodeError(f"the workspace {escaped(str(workspace.path))} can't be used: {error.strerror}") from error
 
 
-def examine(workspace: Path, older_than_days: float = 0, *, limit: int = MAX_PRINTED) -> Found:
+def examine(workspace: Path, older_than_days: float = 0, *, limit: int = MAX_PRINTED) -> WorkspaceSummary:
     """Count the files that were not changed for so many days, and find the largest."""
-    found = Found()
+    found = WorkspaceSummary()
     names: Counter[int] = Counter()
     for entry in old_entries(workspace, older_than_days):
         if entry.is_emptied:
@@ -89,7 +91,7 @@ def examine(workspace: Path, older_than_days: float = 0, *, limit: int = MAX_PRI
     return found
 
 
-def about(loaded: LoadedSettings, workspace: Path, found: Found) -> list[str]:
+def about(loaded: LoadedSettings, workspace: Path, found: WorkspaceSummary) -> list[str]:
     """Where the files are and how much they may take; names in it are escaped."""
     return [
         f"{escaped(str(workspace))}, which programs see as /workspace",

@@ -14,7 +14,7 @@ from codemode_server.calls.audit import AuditEvent, AuditEventKind
 from codemode_server.cli.terminal import configuration, is_confirmed, local_time, person_confirms, show
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.features.skills.reports import Found, line_of, report, saved_skills, store_of
+from codemode_server.features.skills.reports import SkillEntry, line_of, report, saved_skills, store_of
 from codemode_server.features.skills.rules import facts_of
 from codemode_server.features.skills.store import SkillStore
 from codemode_server.records.reports import Report
@@ -63,7 +63,7 @@ def run(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _find(store: SkillStore, name: str) -> Found:
+def _find(store: SkillStore, name: str) -> SkillEntry:
     name, _, execution = name.removesuffix(".py").partition("@")
     found = [it for it in saved_skills(store) if it.skill.name == name and execution in ("", it.skill.execution_id)]
     proposals = [it for it in found if it.skill.is_proposal]
@@ -75,7 +75,7 @@ def _find(store: SkillStore, name: str) -> Found:
     return found[0]
 
 
-def _accept(store: SkillStore, found: Found, loaded: LoadedSettings) -> int:
+def _accept(store: SkillStore, found: SkillEntry, loaded: LoadedSettings) -> int:
     skill = found.skill
     is_accepted = found.in_use is not None and found.in_use.accepted_at is not None and not found.in_use.is_changed
     if not skill.is_proposal and is_accepted:
@@ -92,7 +92,7 @@ def _accept(store: SkillStore, found: Found, loaded: LoadedSettings) -> int:
     return 0
 
 
-def _reject(store: SkillStore, found: Found, loaded: LoadedSettings, *, is_sure: bool) -> int:
+def _reject(store: SkillStore, found: SkillEntry, loaded: LoadedSettings, *, is_sure: bool) -> int:
     skill = found.skill
     question = f"Delete the proposal {found.title}?" if skill.is_proposal else f"Take {skill.name} out of use?"
     if not is_sure and not is_confirmed(f"{question} [y/N] "):
@@ -111,7 +111,9 @@ def _reject(store: SkillStore, found: Found, loaded: LoadedSettings, *, is_sure:
     return 0
 
 
-def _record_review(loaded: LoadedSettings, store: SkillStore, found: Found, kind: AuditEventKind, status: str) -> None:
+def _record_review(
+    loaded: LoadedSettings, store: SkillStore, found: SkillEntry, kind: AuditEventKind, status: str
+) -> None:
     skill, thread = found.skill, DatabaseThread(database_place(loaded.settings))
     reason = f"{found.title}, saved by execution {line_of(skill.execution_id)}, SHA-256 {skill.digest[:16]}"
     more = {"server": "skills", "tool": skill.name, "reason": reason, "status": status}
@@ -129,14 +131,14 @@ def _page(found: Report) -> str:
     return "\n".join([*lines, *(["", *found.about] if found.about else [])]) or "there are no skills"
 
 
-def _whole(found: Found) -> str:
+def _whole(found: SkillEntry) -> str:
     skill = found.skill
     lines = skill.text.rstrip("\n").split("\n")
     numbered = (row for number, line in enumerate(lines, 1) for row in _rows(f"{number:>4}  ", line))
     return "\n".join([*_head(found), "", *numbered])
 
 
-def _diff(found: Found) -> str:
+def _diff(found: SkillEntry) -> str:
     if found.in_use is None or not found.skill.is_proposal:
         return f"{_whole(found)}\n\nnothing else is in use under this name"
     lines = difflib.unified_diff(
@@ -154,7 +156,7 @@ def _rows(mark: str, line: str) -> Iterator[str]:
         yield f"{_CONTINUED.ljust(len(mark)) if start else mark}{shown[start : start + _PAGE_WIDTH]}"
 
 
-def _head(found: Found) -> list[str]:
+def _head(found: SkillEntry) -> list[str]:
     lines = [f"{found.title}: {found.state}"]
     for name, values in found.facts:
         lines += [f"{name} {values[0]}"] if len(values) == 1 else [f"{name}:", *(f"    {it}" for it in values)]

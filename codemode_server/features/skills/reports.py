@@ -37,7 +37,9 @@ def store_of(loaded: LoadedSettings) -> SkillStore:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SkillEntry:
+    """A skill that a program saved, beside the one in use under its name."""
+
     skill: SavedSkill
     in_use: SavedSkill | None
     """The skill in use under its name; the skill itself, unless that is a proposal."""
@@ -74,10 +76,10 @@ class Found:
         return found
 
 
-def saved_skills(store: SkillStore) -> list[Found]:
+def saved_skills(store: SkillStore) -> list[SkillEntry]:
     """Those that wait for the person first."""
     by_name = {it.name: it for it in store.in_use()}
-    return [Found(it, by_name.get(it.name)) for it in (*store.proposals(), *by_name.values())]
+    return [SkillEntry(it, by_name.get(it.name)) for it in (*store.proposals(), *by_name.values())]
 
 
 def report(loaded: LoadedSettings, store: SkillStore) -> Report:
@@ -92,7 +94,7 @@ def report(loaded: LoadedSettings, store: SkillStore) -> Report:
     return Report(rows, [_COMMANDS] if store.proposals() else [])
 
 
-def _saved_row(it: Found) -> Row:
+def _saved_row(it: SkillEntry) -> Row:
     facts = facts_of(it.skill.name, it.skill.text)
     lines = tuple(line_of(text) for text in (it.title, facts.signature, facts.summary) if text)
     return Row((lines, it.state, it.skill.saved_at, _called(it.skill.tools)), f"skills/{key_of(it.title)}")

@@ -109,7 +109,7 @@ def _in_folder(parsed: argparse.Namespace, found: FoundServer) -> FoundServer:
     paths = relative_paths(words, values)
     if "command" not in entry or "cwd" in entry or not paths:
         return found
-    has = f"{found.name} has a relative path, {paths[0]}"
+    has = f"{found.name} has a relative path, {paths[0]!r}"
     if parsed.all or not sys.stdin.isatty():
         show(f"{has}: it begins in each host's folder; `cwd` in upstream.yaml names another")
         return found

@@ -231,7 +231,7 @@ class TestImport:
 
         machine.run("import", "--no-test")
 
-        assert "a has a relative path, data/a.db. In which folder does it begin? " in machine.output
+        assert "a has a relative path, 'data/a.db'. In which folder does it begin? " in machine.output
         assert "there is no folder ~/note\n" in machine.output
         machine.run("import", str(machine.write("work/.mcp.json", cursor(d=server))), "--yes", "--no-test")
         written = YAML(typ="safe").load(machine.file)["servers"]

@@ -18,6 +18,7 @@ from codemode_server.records.reports import key_of
 from tests.behaviour.product import in_memory, office
 from tests.behaviour.test_changed_tools import EVIL, settled
 from tests.behaviour.test_changes import found
+from tests.web.evening import LONG_SERVER, evening
 from tests.web.hosts_of_a_person import HOST_SECRET, hosts_files
 from tests.web.pages import Pages, pages, pages_of
 from tests.web.test_ui_tools import listed
@@ -60,6 +61,15 @@ class TestSwitching:
                 await site.post(f"{GITHUB}/enable")
                 await host.until(is_back)
         assert is_enabled(tmp_path, "github")
+
+
+async def test_the_lines_that_a_server_wrote_before_it_failed_are_lines(tmp_path: Path) -> None:
+    async with evening(tmp_path) as (site, _):
+        await site.enter()
+        listed_there = unescape(await site.text("servers"))
+        of_one = unescape(await site.text(f"servers/{key_of(LONG_SERVER)}"))
+    assert "ended with code 1; its stderr ends with: … Error: connect ECONNREFUSED" in listed_there
+    assert "ended with code 1; its stderr ends with:<br>Error: connect ECONNREFUSED" in of_one
 
 
 SECRET = "ghp_q8W2nR5tY7uI9oP1aS3dF6gH4jK0lZ"

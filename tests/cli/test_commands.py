@@ -112,10 +112,11 @@ def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path)
         "\n"
         "workspace: 0.0 of 256 MiB\n"
         "search: lexical, by words\n"
-        f"{done.stdout.splitlines()[-1]}\n",
+        f"{done.stdout.splitlines()[-2]}\n"
+        "running server: none; a host starts it\n",
         "",
     )
-    assert done.stdout.splitlines()[-1].startswith("sandbox: ")
+    assert done.stdout.splitlines()[-2].startswith("sandbox: ")
     assert all(0 < int(done.stdout.split()[number]) < 1_000 for number in (14, 24))
 
 
@@ -141,7 +142,7 @@ def test_what_an_upstream_says_at_its_end_forges_no_line_of_the_status(tmp_path:
         "",
         "dead: exited with code 1; its stderr ends with:",
     ]
-    assert [line for line in lines[4:-5] if not line.startswith("    ")] == []
+    assert [line for line in lines[4:-6] if not line.startswith("    ")] == []
     assert [line for line in lines if not line.isprintable()] == []
 
 

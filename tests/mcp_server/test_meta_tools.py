@@ -89,8 +89,8 @@ async def test_the_rules_for_programs_are_told_from_the_running_configuration(tm
         lowered = await host.run("1", timeout=12.5)
         allowed = await host.run("1", timeout=12)
     assert (
-        "Standard library only; no network, no host files. Each program starts fresh: only files in /workspace and "
-        "results stay. At most 77 calls, 300 MB, 12 s of run time plus 345 s waiting for servers."
+        "Standard library only; no network, no host files. Each program starts fresh in /workspace: only files there "
+        "and results stay. At most 77 calls, 300 MB, 12 s of run time plus 345 s waiting for servers."
     ) in properties["code"]["description"]
     assert properties["timeout"]["maximum"] == 12
     assert lowered.value == allowed.value == 1

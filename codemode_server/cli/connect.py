@@ -142,7 +142,7 @@ def _is_agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange, prob
     if parsed.dry_run:
         print("nothing has been written")
         return False
-    if parsed.yes or is_confirmed("Change this file? [y/N] "):
+    if parsed.yes or is_confirmed("Change this file? [Y/n] ", default=True):
         return True
     print("nothing has changed")
     return False

@@ -242,8 +242,10 @@ def test_a_server_for_one_folder_is_taken_out_of_the_file_of_claude_code(home: H
     assert parsed(file)["projects"] == projects
 
 
-@pytest.mark.parametrize(("answers", "left"), [("\ny\n", ["codemode"]), ("n\ny\n", ["github", "codemode"])])
-def test_the_person_is_asked_whether_the_servers_leave_the_host(
+@pytest.mark.parametrize(
+    ("answers", "left"), [("\n\n", ["codemode"]), ("n\n\n", ["github", "codemode"]), ("\nn\n", ["github"])]
+)
+def test_the_person_is_asked_whether_the_servers_leave_the_host_and_whether_its_file_changes(
     home: Home, monkeypatch: pytest.MonkeyPatch, answers: str, left: list[str]
 ) -> None:
     home.configuration(github=GITHUB)
@@ -251,7 +253,7 @@ def test_the_person_is_asked_whether_the_servers_leave_the_host(
     terminal = StringIO(answers)
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdin", terminal)
-    shown = home.run("connect", "cursor")
+    shown = home.run("connect", "cursor", code=0 if "codemode" in left else 1)
     assert "1 server is in your configuration now: github\nRemove it from Cursor? [Y/n] " in shown
     assert list(parsed(file)["mcpServers"]) == left
 

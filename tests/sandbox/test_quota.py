@@ -87,6 +87,10 @@ async def test_a_file_without_a_folder_is_in_the_workspace_and_the_next_program_
     await lab.value("import os\nopen('x.csv', 'w').write('a,b')\nos.mkdir('out')\nos.chdir('out')")
     assert await lab.value("import os\n[open('x.csv').read(), os.getcwd()]") == ["a,b", "/workspace"]
     assert (workspace / "x.csv").read_text() == "a,b"
+    code = "import os\nos.makedirs('./workspace', exist_ok=True)\nopen('./workspace/y.csv', 'w').write('c')"
+    seen = "[os.path.exists('workspace/y.csv'), 'y.csv' in os.listdir('workspace')]"
+    assert await lab.value(f"{code}\n{seen}") == [True, True]
+    assert (workspace / "y.csv").read_text() == "c", "models write from a folder above, too"
 
 
 async def test_the_model_is_told_what_was_removed_and_that_deleting_works(lab: Lab, workspace: Path) -> None:

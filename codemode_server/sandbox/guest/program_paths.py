@@ -1,5 +1,5 @@
 """Paths of programs that no folder has: /skills, whose files go to the host whole, /servers, whose files are the
-tools, and /state, which is /workspace/state.
+tools, /state, which is /workspace/state, and `workspace/` within /workspace, which is /workspace itself.
 
 `open('/skills/triage.py', 'w')` collects the text, and closing the file saves it; reading gives the text that an import
 would run. Nothing else of a file system is there.
@@ -22,6 +22,7 @@ from .replacements import replace_members
 
 _FOLDER = "/skills"
 _STATE = "/state/"
+_WORKSPACE = re.compile(r"(?:\./+)*(workspace(?:/.*)?)", re.DOTALL)
 _TOOLS = re.compile(r"/(servers/[^/]+/[^/]+)\.py")
 _PACKAGES = re.compile(r"/(servers(?:/[^/]+)?|skills)/*")
 _BY_PATH = ("stat", "lstat", "scandir", "remove", "unlink", "rename", "replace", "rmdir")
@@ -160,8 +161,13 @@ def _module(path: str) -> str:
 
 def _real(path: Any) -> Any:
     text = path if isinstance(path, (str, int)) or not isinstance(path, os.PathLike) else os.fspath(path)
-    is_state = isinstance(text, str) and f"{text}/".startswith(_STATE)
-    return f"/workspace{text}" if is_state else path
+    if not isinstance(text, str):
+        return path
+    if f"{text}/".startswith(_STATE):
+        return f"/workspace{text}"
+    is_relative = text.startswith(("workspace", "./")) and os.getcwd() == "/workspace"  # noqa: PTH109 - as it is
+    inner = _WORKSPACE.fullmatch(text) if is_relative else None
+    return f"/{inner[1]}" if inner else path
 
 
 def _with_real_paths(function: Any) -> Any:

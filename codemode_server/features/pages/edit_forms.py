@@ -58,10 +58,11 @@ class EditForms:
             return name, "url" in entry, _shown(entry, self._edits.mask())
 
         name, is_address, shown = await anyio.to_thread.run_sync(read)
-        response = await self._site.page(
+        return await self._site.page(
             "edit",
             "servers",
             request,
+            status=400 if problem else 200,
             name=name,
             key=request.path_params["key"],
             is_address=is_address,
@@ -69,8 +70,6 @@ class EditForms:
             problem=problem,
             folder=str(self._edits.place.path.parent),
         )
-        response.status_code = 400 if problem else 200
-        return response
 
     async def _edit(self, request: Request, form: Mapping[str, str]) -> Response:
         name = await anyio.to_thread.run_sync(self._forms.name_of, request.path_params["key"])

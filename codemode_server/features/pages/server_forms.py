@@ -68,17 +68,16 @@ class ServerForms:
         site.post("servers/{key}/test", self._test)
 
     async def _form(self, given: Mapping[str, str], problem: str, request: Request) -> Response:
-        response = await self._site.page(
+        return await self._site.page(
             "add",
             "servers",
             request,
+            status=400 if problem else 200,
             given={name: given.get(name, "") for name in _FIELDS},
             problem=problem,
             file=str(self._edits.place.path),
             folder=str(Path.cwd()),
         )
-        response.status_code = 400 if problem else 200
-        return response
 
     async def _add(self, request: Request, form: Mapping[str, str]) -> Response:
         try:

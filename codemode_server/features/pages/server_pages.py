@@ -69,9 +69,10 @@ class ServerPages:
             gone = "This tool was accepted meanwhile, or is listed no more."
             return self._site.message(404, "Nothing to review", gone)
         is_whole = all(it.change for it in waiting) and sum(len(it.change) for it in waiting) <= _MAX_LINES
-        response = await self._site.page(
+        return await self._site.page(
             "review",
             "servers",
+            status=409 if has_changed else 200,
             changes=[
                 _change(it, it.change if is_whole else shortened(it.change), loaded.redactor.text) for it in waiting
             ],
@@ -80,8 +81,6 @@ class ServerPages:
             action=f"servers/{key}/tools/{tool_key}",
             has_changed=has_changed,
         )
-        response.status_code = 409 if has_changed else 200
-        return response
 
     async def _accept(self, request: Request, form: Mapping[str, str]) -> Response:
         """Accept the definitions that were shown, by their digest; others that wait by now are shown instead."""

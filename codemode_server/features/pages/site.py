@@ -91,12 +91,20 @@ class Site:
         self._routes.append(Route(f"/{path}", answered, methods=[method]))
 
     async def page(
-        self, template: str, section: str, request: Request | None = None, *, is_live: bool = False, **values: Any
+        self,
+        template: str,
+        section: str,
+        request: Request | None = None,
+        *,
+        status: int = 200,
+        is_live: bool = False,
+        **values: Any,
     ) -> Response:
         questions = await self._records.approvals()
         is_paused = request is not None and request.query_params.get("live") == "off"
         return page(
             template,
+            status=status,
             base=self.base,
             section=section,
             more_pages=self.more,

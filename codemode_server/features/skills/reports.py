@@ -84,14 +84,15 @@ def saved_skills(store: SkillStore) -> list[SkillEntry]:
 
 def report(loaded: LoadedSettings, store: SkillStore) -> Report:
     """What programs saved, then the project's own, then files that are no skills. Blocks."""
-    rows = list(map(_saved_row, saved_skills(store)))
+    saved = saved_skills(store)
+    rows = list(map(_saved_row, saved))
     for it in _project(loaded).entries():
         lines = tuple(line_of(text) for text in (it.name, it.signature, it.summary) if text)
         state = f"yours, in {loaded.settings.state.skills}/"
         rows.append(Row((lines, line_of(state), None, _called(it.tools)), f"skills/{key_of(_PROJECT + it.name)}"))
     for path in store.unreadable():
         rows.append(Row((line_of(str(path)), "not a skill that this product wrote; remove it", None, "")))
-    return Report(rows, [_COMMANDS] if store.proposals() else [])
+    return Report(rows, [_COMMANDS] if any(it.skill.is_proposal for it in saved) else [])
 
 
 def _saved_row(it: SkillEntry) -> Row:

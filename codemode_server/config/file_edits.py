@@ -79,13 +79,9 @@ def with_item(text: str, syntax: Syntax, path: KeyPath, item: Any, index: int | 
     items = list(find(expected, path) or [])
     items.insert(len(items) if index is None else index, item)
     _at(expected, path[:-1])[path[-1]] = items
-
-    def edit(plain: str) -> str:
-        if syntax == "yaml":
-            return yaml_edits.with_item(plain, path, item, index)
-        return json_edits.with_members(plain, path[:-1], {path[-1]: items})
-
-    return _checked(text, syntax, edit, expected)
+    if syntax == "yaml":
+        return _checked(text, syntax, lambda plain: yaml_edits.with_item(plain, path, item, index), expected)
+    return with_members(text, syntax, path[:-1], {path[-1]: items})
 
 
 def without_item(text: str, syntax: Syntax, path: KeyPath, index: int) -> str:
@@ -93,13 +89,9 @@ def without_item(text: str, syntax: Syntax, path: KeyPath, index: int) -> str:
     expected = copy.deepcopy(read(text, syntax))
     items = find(expected, path)
     del items[index]
-
-    def edit(plain: str) -> str:
-        if syntax == "yaml":
-            return yaml_edits.without_item(plain, path, index)
-        return json_edits.with_members(plain, path[:-1], {path[-1]: items})
-
-    return _checked(text, syntax, edit, expected)
+    if syntax == "yaml":
+        return _checked(text, syntax, lambda plain: yaml_edits.without_item(plain, path, index), expected)
+    return with_members(text, syntax, path[:-1], {path[-1]: items})
 
 
 def without_member(text: str, syntax: Syntax, path: KeyPath) -> str:

@@ -177,11 +177,13 @@ class Reading:
         it names."""
         if server.cwd is not None:
             return self._path(server.cwd)
+        if server.share == "folder":
+            return None
         paths = relative_paths(server.args, server.env.values())
         named = (it for it in (*server.args, *paths) if it.strip("./\\") and not os.path.isabs(it))  # noqa: PTH117
-        if server.share != "folder" and any(os.path.exists(os.path.join(self.base_dir, it)) for it in named):  # noqa: PTH110, PTH118
+        if any(os.path.exists(os.path.join(self.base_dir, it)) for it in named):  # noqa: PTH110, PTH118
             return self._path(".")
-        if server.share == "folder" or (paths and server.share != "person"):
+        if paths and server.share != "person":
             return None
         return str(start_folder(self.base_dir))
 

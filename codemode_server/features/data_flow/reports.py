@@ -122,7 +122,7 @@ async def _read(records: Records, _: str) -> Report:
 def _row(one: SessionSources, it: Source) -> Row:
     lines = one_line(one.session, _MAX_SESSION_CHARACTERS), _MEANING.get(one.session, ""), one.why(it)
     where = tuple(filter(None, lines))
-    return Row((line_of(replace(it, labels=frozenset())), ", ".join(sorted(it.labels)), where, it.at))
+    return Row((one_line(it.title, _MAX_TITLE_CHARACTERS), ", ".join(sorted(it.labels)), where, it.at))
 
 
 SOURCES = ReportPage(

@@ -48,7 +48,7 @@ def _records(folder: Path) -> list[_Record]:
     found: list[_Record] = []
     for line in (line for name in (f"{FILE_NAME}.1", FILE_NAME) for line in _last_lines(folder / name)):
         if (start := _START.fullmatch(line)) is not None:
-            at = datetime.strptime(start[1], "%Y-%m-%d %H:%M:%S").astimezone().timestamp()
+            at = datetime.fromisoformat(start[1]).astimezone().timestamp()
             found.append(_Record(at, start[2].lower(), start[3].removeprefix("codemode_server."), [start[4]]))
         elif found:
             found[-1].lines.append(line.removeprefix("    "))

@@ -10,11 +10,16 @@ from contextlib import asynccontextmanager
 from html import unescape
 from pathlib import Path
 
+import anyio
 import pytest
 
-from codemode_server.config import load
+from codemode_server.config import LoadedSettings, load
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import ToolDefinition
+from codemode_server.records import signing_in
 from codemode_server.records.reports import key_of
+from codemode_server.upstreams.auth.redirect_listener import RedirectListener
+from codemode_server.upstreams.auth.sign_ins import Show
 from tests.behaviour.product import in_memory, office
 from tests.behaviour.test_changed_tools import EVIL, settled
 from tests.behaviour.test_changes import found
@@ -70,6 +75,33 @@ async def test_the_lines_that_a_server_wrote_before_it_failed_are_lines(tmp_path
         of_one = unescape(await site.text(f"servers/{key_of(LONG_SERVER)}"))
     assert "ended with code 1; its stderr ends with: … Error: connect ECONNREFUSED" in listed_there
     assert "ended with code 1; its stderr ends with:<br>Error: connect ECONNREFUSED" in of_one
+
+
+async def test_a_sign_in_that_is_started_again_begins_when_the_former_one_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both may need the one address that is registered for the client."""
+    listening: list[str] = []
+
+    async def sign_in(_: LoadedSettings, server: str, show: Show) -> str:
+        if listening:
+            raise CodemodeError("can't be listened on")
+        listening.append(server)
+        try:
+            await show("https://id.example/authorize", RedirectListener("http://127.0.0.1/callback"))
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.5)  # so long the address is still in use
+            listening.clear()
+        return ""
+
+    monkeypatch.setattr(signing_in, "sign_in", sign_in)
+    linear = f"servers/{key_of('linear')}"
+    async with pages(tmp_path, servers={"linear": {"url": "https://mcp.linear.example/mcp"}}) as (site, _):
+        for _attempt in range(2):
+            assert "Open id.example" in await done(site, f"{linear}/sign-in")
+        assert listening == ["linear"]
 
 
 SECRET = "ghp_q8W2nR5tY7uI9oP1aS3dF6gH4jK0lZ"

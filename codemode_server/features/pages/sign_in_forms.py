@@ -33,7 +33,6 @@ _FIRST_SECONDS = 10.0
 class SignInAttempt:
     """One sign-in, as its page shows it."""
 
-    is_running: bool = True
     address: str = ""
     """Where the person signs in; empty until the servers have said so."""
     listener: RedirectListener | None = None
@@ -41,6 +40,11 @@ class SignInAttempt:
     done: str = ""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     has_changed: anyio.Event = field(default_factory=anyio.Event)
+    has_ended: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def is_running(self) -> bool:
+        return not self.has_ended.is_set()
 
     @property
     def host(self) -> str:
@@ -66,8 +70,9 @@ class SignInForms:
     async def _start(self, request: Request, _: Mapping[str, str]) -> Response:
         key = request.path_params["key"]
         name = await anyio.to_thread.run_sync(self._forms.name_of, key)
-        if (former := self.attempts.get(name)) is not None:
+        while (former := self.attempts.get(name)) is not None and former.is_running:
             former.scope.cancel()
+            await former.has_ended.wait()  # it may listen on the address that this one needs
         attempt = self.attempts[name] = SignInAttempt()
         self._tasks.start_soon(self._run, name, attempt)
         with anyio.move_on_after(_FIRST_SECONDS):
@@ -88,8 +93,9 @@ class SignInForms:
         except Exception as error:  # noqa: BLE001 - the pages go on
             attempt.problem = f"{type(error).__name__}: {error}"
         finally:
-            attempt.is_running, attempt.address, attempt.listener = False, "", None
+            attempt.address, attempt.listener = "", None
             attempt.has_changed.set()
+            attempt.has_ended.set()
 
     async def _paste(self, request: Request, form: Mapping[str, str]) -> Response:
         """Take the address to which a browser on another machine was sent."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio.to_thread
@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from codemode_server.config import locate, saving
 from codemode_server.config.description import shown_address
+from codemode_server.config.import_plan import ImportPlan
 from codemode_server.config.loading import load_place
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.saving import EditedFile
@@ -37,6 +38,12 @@ class EditExtras:
     """To be stored in `.env`, by the names that the file refers to."""
     note: str = ""
     """What the person may have to do once it is saved."""
+
+    @classmethod
+    def of(cls, file: EditedFile, made: ImportPlan, then: str = "") -> EditExtras:
+        """Of servers that are added; `then`: what the person may do besides."""
+        unset = f"Still to be set in {file.dotenv}: {', '.join(made.to_set)}." if made.to_set else ""
+        return cls(made.secrets, " ".join(filter(None, [unset, then])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +132,16 @@ class ConfigEdits:
             done = [f"Saved in {self.place.path}."]
             if copy is not None:
                 done.append(f"The file as it was: {copy}.")
-            if file.is_new:
-                self._records.loaded = load_place(self.place, require_trust=False, resolve=False)
-            if names := proposal.extras.env_secrets:
-                done.append(f"Secrets are in {file.dotenv}: {', '.join(names)}.")
-            if proposal.extras.note:
-                done.append(proposal.extras.note)
-            if file.needs_trust:
-                done.append(file.trust_needed)
-            return " ".join(done)
+            return self.after_saving(file, done, proposal.extras)
 
         return self._site.redirect(proposal.back, await anyio.to_thread.run_sync(save))
+
+    def after_saving(self, file: EditedFile, done: Sequence[str], extras: EditExtras) -> str:
+        """What to tell the person of a saved file: what was `done`, and what is left to do. From now on the pages are
+        of this file, also if it is the first. Blocks."""
+        if file.is_new:
+            self._records.loaded = load_place(self.place, require_trust=False, resolve=False)
+        names = ", ".join(extras.env_secrets)
+        secrets = f"Secrets are in {file.dotenv}: {names}." if names else ""
+        trust = file.trust_needed if file.needs_trust else ""
+        return " ".join(filter(None, [*done, secrets, extras.note, trust]))

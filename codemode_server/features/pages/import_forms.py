@@ -60,8 +60,7 @@ class ImportForms:
             made = planned_import(found, file, storage)
             write(file, made)
             then = f"To have {HOSTS[host].name} use them from here: codemode-server connect {host}"
-            unset = f"Still to be set in {file.dotenv}: {', '.join(made.to_set)}. " if made.to_set else ""
-            return EditExtras(made.secrets, f"{unset}{then}")
+            return EditExtras.of(file, made, then)
 
         title = "Take over a server" if key else "Take over servers"
         return await self._edits.propose(title, edit, "servers")

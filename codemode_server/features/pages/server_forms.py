@@ -24,7 +24,7 @@ from codemode_server.config import saving
 from codemode_server.config.loading import load_place
 from codemode_server.config.saving import switch_servers
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.features.pages.config_edits import ConfigEdits
+from codemode_server.features.pages.config_edits import ConfigEdits, EditExtras
 from codemode_server.features.pages.site import Site
 from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools
@@ -100,20 +100,10 @@ class ServerForms:
         env = pairs(lines_of(form.get("env", "")), "=", "NAME=value")
         entry = entry_from(words, env, pairs(lines_of(form.get("headers", "")), ":", "Name: value"), cwd=cwd)
         with saving.locked(place) as file:
-            is_new = file.is_new
             storage = SecretDestination(file, "dotenv")
             made = planned(file, name, entry, storage)
             save(file, made, storage)
-        if is_new:
-            self._records.loaded = load_place(place, require_trust=False, resolve=False)
-        done = [f"Added to {place.path}."]
-        if made.secrets:
-            done.append(f"Secrets are in {storage.place}: {', '.join(made.secrets)}.")
-        if made.to_set:
-            done.append(f"Still to be set in {file.dotenv}: {', '.join(made.to_set)}.")
-        if file.needs_trust:
-            done.append(file.trust_needed)
-        return name, " ".join(done)
+        return name, self._edits.after_saving(file, [f"Added to {place.path}."], EditExtras.of(file, made))
 
     async def _switch(self, request: Request, _: Mapping[str, str], *, is_enabled: bool) -> Response:
         def switch() -> str:

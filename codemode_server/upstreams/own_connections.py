@@ -49,33 +49,12 @@ class ConnectionKey:
     session_id: str = ""
 
 
-def key_of(
-    shared: Connection, caller: Caller, features: frozenset[Feature], folder: str, *, runs_product: bool
-) -> ConnectionKey:
-    """The connection of a call to the server of `shared`, the pool's connection. `features` are those of the host,
-    `folder`: where the server would start for it."""
-    settings, session = shared.settings, caller.session
-    principal = None if runs_product or not _is_per_principal(settings) else caller.principal
-    has_own_session = settings.share == "session" or _has_own_roots(shared, session.session_id, features)
-    session_id = session.session_id if has_own_session and not session.is_ephemeral else ""
-    return ConnectionKey(shared.name, principal, folder if folder != shared.folder else "", session_id)
-
-
 def _is_per_principal(settings: ServerSettings) -> bool:
     """True if each principal has a connection of its own to the server."""
     if settings.per_principal is not None:
         return settings.per_principal
     grant = (settings.oauth or OAuthSettings()).grant
     return settings.url is not None and signs_in(settings) and grant == "authorization_code"
-
-
-def _has_own_roots(shared: Connection, session_id: str, features: frozenset[Feature]) -> bool:
-    """True if the server takes folders from its host, and must not have those of this session over `shared`."""
-    if not shared.offers.asks_for_roots or shared.settings.roots != "forward" or shared.settings.share == "person":
-        return False
-    if shared.roots_session:
-        return shared.roots_session != session_id
-    return Feature.ROOTS in features
 
 
 @dataclass(slots=True)
@@ -102,6 +81,32 @@ class OwnConnections:
         self._own: dict[ConnectionKey, _OwnConnection] = {}
         self.attached: Set[str] | None = None
         """The sessions over streams whose hosts are connected at present; None: every one that has called a server."""
+
+    def key_of(
+        self, shared: Connection, caller: Caller, features: frozenset[Feature], folder: str, *, runs_product: bool
+    ) -> ConnectionKey:
+        """The connection of a call to the server of `shared`, the pool's connection. `features` are those of the host,
+        `folder`: where the server would start for it."""
+        settings, session = shared.settings, caller.session
+        principal = None if runs_product or not _is_per_principal(settings) else caller.principal
+        key = ConnectionKey(shared.name, principal, folder if folder != shared.folder else "")
+        if session.is_ephemeral:
+            return key
+        is_own = settings.share == "session" or self._has_own_roots(key, shared, session.session_id, features)
+        return replace(key, session_id=session.session_id) if is_own else key
+
+    def _has_own_roots(
+        self, key: ConnectionKey, shared: Connection, session_id: str, features: frozenset[Feature]
+    ) -> bool:
+        """True if the server takes folders from its host, and must not have those of this session over the connection
+        of this key, which is for several sessions."""
+        if not shared.offers.asks_for_roots or shared.settings.roots != "forward" or shared.settings.share == "person":
+            return False
+        own = self._own.get(key)
+        connection = shared if own is None else own.connection
+        if connection.roots_session:
+            return connection.roots_session != session_id
+        return Feature.ROOTS in features
 
     @contextmanager
     def using(

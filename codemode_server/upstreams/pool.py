@@ -24,7 +24,7 @@ from codemode_server.upstreams.auth.sign_ins import Show, SignIns
 from codemode_server.upstreams.cache import ListingCache, fingerprint
 from codemode_server.upstreams.connection import Connection
 from codemode_server.upstreams.connection_deps import ConnectionDeps, Timings
-from codemode_server.upstreams.own_connections import ConnectionKey, OwnConnections, key_of
+from codemode_server.upstreams.own_connections import ConnectionKey, OwnConnections
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.results import raw_reply, resource_reply, to_reply
 
@@ -185,7 +185,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         shared = self._connection(server)
         runs_product = self._sign_ins is None or caller.principal.principal_id == self._sign_ins.principal
         folder = self._start_folder(caller.session.folder) if shared.settings.follows_folder else shared.folder
-        key = key_of(shared, caller, features, folder, runs_product=runs_product)
+        key = self.own_connections.key_of(shared, caller, features, folder, runs_product=runs_product)
         if key == ConnectionKey(server):
             yield shared
             return

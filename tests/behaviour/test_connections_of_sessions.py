@@ -147,6 +147,23 @@ async def test_a_server_is_told_the_roots_of_its_own_host_alone(tmp_path: Path) 
     assert (len(one.asked), len(two.asked)) == (1, 1)
 
 
+@pytest.mark.parametrize("folder", [0, 1])
+async def test_roots_that_a_server_asks_for_in_a_call_are_those_of_no_other_session(
+    tmp_path: Path, projects: tuple[Path, Path], folder: int
+) -> None:
+    """On everybody's connection, and on that of one folder. Before the first call nobody knows that it asks."""
+    one, other, where = RootsHost(["file:///one"]), RootsHost(["file:///other"]), projects[folder]
+    async with product(tmp_path, "late", ".", first=projects[0]) as sessions:
+        first = await sessions.where("a", where, host=one)
+        without = await sessions.where("b", where)
+        second = await sessions.where("c", where, host=other)
+        again = await sessions.where("a", where, host=one)
+    assert [first["roots"], without["roots"], second["roots"]] == [one.roots, [], other.roots]
+    assert (again["process"], again["roots"]) == (first["process"], one.roots)
+    assert len({it["process"] for it in (first, without, second)}) == 3
+    assert {it["folder"] for it in (first, without, second)} == {str(where)}
+
+
 async def test_configured_roots_are_told_whenever_a_server_asks(tmp_path: Path) -> None:
     async with product(tmp_path, "roots", "/", roots=[str(tmp_path)]) as sessions:
         assert (await sessions.where("a", host=RootsHost(["file:///one"])))["roots"] == [tmp_path.as_uri()]

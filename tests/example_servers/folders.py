@@ -1,8 +1,8 @@
-"""A server by hand that depends on where it runs: `folders.py roots|plain FOLDER`. Standard library only.
+"""A server by hand that depends on where it runs: `folders.py roots|late|plain FOLDER`. Standard library only.
 
 `where()` answers with its folder, its process, what its client can answer, how often it was called, and the roots that
 it was told; with `roots` it asks for them once, before any call, and takes the answer in the background, as the
-official server for files does.
+official server for files does; with `late` it asks in its first call, which waits for them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import sys
 import threading
 from typing import Any
 
-ASKS = sys.argv[1] == "roots"
+KIND = sys.argv[1]
 SENDING = threading.Lock()
 KNOWN: dict[str, Any] = {"calls": 0, "roots": None}
+WAITING: list[dict[str, Any]] = []
+"""The first call, until the roots that it asks for have come."""
 
 
 def send(message: dict[str, Any]) -> None:
@@ -27,9 +29,17 @@ def handle(message: dict[str, Any]) -> None:
     method = message.get("method", "")
     if message.get("id") == "roots" and not method:
         roots = [root["uri"] for root in message.get("result", {}).get("roots", [])]
-        threading.Timer(0.03, KNOWN.update, [{"roots": roots}]).start()
+        if WAITING:
+            KNOWN["roots"] = roots
+            handle(WAITING.pop())
+        else:
+            threading.Timer(0.03, KNOWN.update, [{"roots": roots}]).start()
         return
-    if method == "notifications/initialized" and ASKS:
+    if method == "tools/call" and KIND == "late" and KNOWN["roots"] is None:
+        WAITING.append(message)
+        send({"id": "roots", "method": "roots/list"})
+        return
+    if method == "notifications/initialized" and KIND == "roots":
         send({"id": "roots", "method": "roots/list"})
     result: dict[str, Any] | None = None
     if method == "initialize":

@@ -26,8 +26,7 @@ from codemode_server.config.settings import ServerSettings
 from codemode_server.domain.errors import UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
-from codemode_server.upstreams.auth.sign_ins import SignIns, signs_in
+from codemode_server.upstreams.auth.sign_ins import SignIns, has_sign_in
 from codemode_server.upstreams.cache import CachedListing, ListingCache
 from codemode_server.upstreams.connection import Connection
 from codemode_server.upstreams.connection_deps import ConnectionDeps
@@ -51,10 +50,7 @@ class ConnectionKey:
 
 def _is_per_principal(settings: ServerSettings) -> bool:
     """True if each principal has a connection of its own to the server."""
-    if settings.per_principal is not None:
-        return settings.per_principal
-    grant = (settings.oauth or OAuthSettings()).grant
-    return settings.url is not None and signs_in(settings) and grant == "authorization_code"
+    return has_sign_in(settings) if settings.per_principal is None else settings.per_principal
 
 
 @dataclass(slots=True)

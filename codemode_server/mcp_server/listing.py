@@ -32,6 +32,8 @@ _CHARACTERS_PER_TOKEN = 3.3
 """The listing is bounded by its characters as well: Claude Code cuts a description at 4,096, and names in camel case
 have more tokens than estimated. Codex leaves out the descriptions of all arguments if they are long together, so the
 listing is in none of them."""
+_CHARACTERS_PER_TOKEN_OF_NAMES = 2.8
+"""For a list of servers' names alone: each word, number, `_` and comma is a token (`server_number_07, ` has six)."""
 _SIGNATURES_SHARE = 0.6
 """The share of the budget that signatures may fill; names and arguments, which spare a search, may fill all of it."""
 _SIGNATURE_CHARACTERS = 140
@@ -122,9 +124,8 @@ def listing_of(
         return Listing()
     names = _joined([offer.server.name for offer in offers], min(_NAMES_CHARACTERS, budget_tokens))
     left = budget_tokens - estimate_tokens(names)  # in a description
-    used = {ToolName(offer.server.name, name) for offer in offers for name in offer.uses}
-    tools = (tool for _, tool in _in_turn(offers))
-    example = example_of(tools, lambda it: ToolName(it.server, it.name) in used)
+    used = {tool for offer in offers for tool in offer.uses}
+    example = example_of((tool for _, tool in _in_turn(offers)), used.__contains__)
     example = Example(redact(example.path), redact(example.program))
     return Listing(redact(names), redact(_fill(offers, left)), example)
 
@@ -149,7 +150,8 @@ class _Offer:
     server: Server
     tools: list[Tool]
     lines: dict[Tool, _Line]
-    uses: dict[str, float]
+    uses: dict[Tool, float]
+    """How often programs have called those that they call, less the longer ago."""
 
     @classmethod
     def of(cls, server: Server, rules: PermissionRules, uses: Mapping[ToolName, Use]) -> _Offer | None:
@@ -160,12 +162,12 @@ class _Offer:
             return None
         now = time.time()
         used = {
-            tool.name: count
+            tool: count
             for tool in tools
             if (use := uses.get(ToolName(server.name, tool.name))) is not None
             if (count := use.as_of(now)) >= _MIN_USES
         }
-        tools.sort(key=lambda it: (-used.get(it.name, 0.0), bool(it.deprecation)))  # else as the server lists them
+        tools.sort(key=lambda it: (-used.get(it, 0.0), bool(it.deprecation)))  # else as the server lists them
         return cls(server, tools, {}, used)
 
     def head(self, listed: int) -> str:
@@ -186,12 +188,12 @@ class _Offer:
 def _fill(offers: list[_Offer], budget_tokens: int) -> str:
     budget = _Budget(budget_tokens)
     if not budget.take("\n".join(offer.head(0) for offer in offers)):
-        characters = int(2.8 * budget_tokens) - 10
+        characters = int(_CHARACTERS_PER_TOKEN_OF_NAMES * budget_tokens) - 10
         return "servers: " + _joined([offer.server.name for offer in offers], characters)
-    used = [(offer.uses[tool.name], offer, tool) for offer in offers for tool in offer.tools if tool.name in offer.uses]
-    most = [(offer, tool) for _, offer, tool in sorted(used, key=lambda it: -it[0])]
+    used = [(offer, tool) for offer in offers for tool in offer.tools if tool in offer.uses]
+    used.sort(key=lambda it: -it[0].uses[it[1]])
     beyond_share = (1 - _SIGNATURES_SHARE) * budget_tokens
-    _add(most, _Detail.SIGNATURE, budget, beyond_share)
+    _add(used, _Detail.SIGNATURE, budget, beyond_share)
     _add(_in_turn(offers), _Detail.NAME, budget)
     _add(_in_turn(offers), _Detail.REQUIRED, budget)
     _add(_in_turn(offers), _Detail.SIGNATURE, budget, beyond_share)

@@ -152,6 +152,7 @@ class _Service:
         self._start = start
         self._way = way
         self._listener = way if isinstance(way, HttpListener) else None
+        self._shared = None if isinstance(way, Opening | HttpListener) else way
         self._stop = anyio.Event()
         self._code = 0
         self._log = ""
@@ -232,8 +233,8 @@ class _Service:
                 for line in loaded.all_messages:
                     logger.warning("%s", line)
                 self._front.set_ready(app)
-                if not isinstance(self._way, Opening | HttpListener):
-                    self._way.set_ready(app)
+                if self._shared is not None:
+                    self._shared.set_ready(app)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._exempt_from_collection)
                     if self._listener is None:
@@ -246,8 +247,8 @@ class _Service:
             self._refuse(_first(errors))
         except* Exception as errors:  # noqa: BLE001 - it is logged, and a host that gets no answer would wait for ever
             self._fail(errors, loaded)
-        if not isinstance(self._way, Opening | HttpListener):
-            self._way.has_failed = not self._stop.is_set()
+        if self._shared is not None:
+            self._shared.has_failed = not self._stop.is_set()
         await self._stop.wait()
 
     async def _configuration(self) -> LoadedSettings | None:
@@ -321,10 +322,10 @@ class _Service:
                     tasks.start_soon(self._drain, self._http, self._listener.access.settings.drain_seconds)
                 else:
                     self._code = 128 + number
-                    if isinstance(self._way, Opening | HttpListener):
+                    if self._shared is None:
                         self._stop.set()
                     else:
-                        self._way.end()
+                        self._shared.end()
 
     async def _drain(self, service: HttpService, seconds: float) -> None:
         """Let programs and answers come to their end, and end then."""

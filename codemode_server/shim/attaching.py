@@ -3,7 +3,7 @@
 There is a socket for each configuration, version and installation, principal, machine and sandbox around the host, in a
 folder that only the user can enter. Whoever starts a server binds the socket for it and passes it on: so others can
 connect before the server is loaded, and nobody asks again and again whether it is. The server decides whether a host
-belongs to it (`startup/shared_server.py`).
+belongs to it (`startup/own_hosts.py`).
 """
 
 from __future__ import annotations

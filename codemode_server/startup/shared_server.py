@@ -2,27 +2,19 @@
 
 A connection begins with a line of the host's process (`shim/attaching.py`): its folder and environment. The server
 answers with the session. To a host whose values of the variables in the configuration differ from its own, it answers
-with the name of another socket, for a server with the host's values. If a server that starts now would read another
-configuration, it removes its socket: it serves the hosts that it has, and the next host starts a new server.
-
-Only processes of the same user can connect: the folder of the socket is closed to others, and the system says who
-connects. Such a process could do itself all that the server does, unless it is in a sandbox, as the commands of some
-hosts are. So on Linux a server refuses processes that are not confined exactly as it is itself.
+with the name of another socket, for a server with the host's values (`own_hosts.py`). If a server that started now
+would read another configuration, this one removes its socket: it goes on with the hosts that it has, and the next host
+starts a new server.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
 import re
 import secrets
-import shutil
-import signal
 import socket
-import struct
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -35,12 +27,11 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
 from codemode_server import __version__
 from codemode_server.config import locate
-from codemode_server.config.places import VARIABLE, digest
 from codemode_server.config.settings import RunningServerSettings
 from codemode_server.domain.errors import JournalUnavailable, SettingsError
-from codemode_server.domain.principals import PRINCIPAL_VARIABLE, Session
+from codemode_server.domain.principals import Session
 from codemode_server.processes.file_lock import held
-from codemode_server.shim.attaching import confinement
+from codemode_server.startup.own_hosts import environment_digests, is_ours
 from codemode_server.storage.interrupted import interrupted_programs, settle_before_reading
 from codemode_server.support.change_signal import ChangeSignal
 
@@ -62,19 +53,7 @@ _NO_FILES_SECONDS = 0.1
 """Until the next try where the process has as many files and connections open as it may."""
 _LAST_ANSWERS_SECONDS, _ANSWERED_SECONDS = 3.0, 0.05
 """For programs that the end of the server ends, and for their answers."""
-_REFERENCE = re.compile(rb"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
-_READ_BY_US = (
-    *("HOME", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"),
-    *("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"),
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "UV", "MSB_HOME", "DISPLAY", "WAYLAND_DISPLAY"),
-    *("LANGFUSE_HOST", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY"),
-)
-_PREFIXES = ("CODEMODE_", "OTEL_")
-_NOT_COMPARED = {VARIABLE, PRINCIPAL_VARIABLE}
-"""What the name of the socket says already."""
 _SESSION = re.compile(r"[0-9a-f]{32}")
-_SO_PEERPIDFD = 77
-"""Option of sockets on Linux, which this Python has no name for."""
 
 
 class Start(Protocol):
@@ -182,7 +161,7 @@ class SharedServer:
 
         async with stream:
             try:
-                if _is_ours(stream.extra(SocketAttribute.raw_socket)):  # noqa: S610 - no query of Django's
+                if is_ours(stream.extra(SocketAttribute.raw_socket)):  # noqa: S610 - no query of Django's
                     await self._serve_host(SocketLines(stream), front)
             except* (OSError, ValueError, anyio.IncompleteRead, anyio.DelimiterNotFound, anyio.BrokenResourceError):
                 pass  # it has gone, or speaks something else
@@ -270,51 +249,3 @@ class SharedServer:
         more = dict(self._app.pool.own_connections.counts()) if self._app is not None else {}
         about = {"version": __version__, "sessions": len(self._sessions), "config": str(place.path)}
         return {"pid": os.getpid(), "since": self._began_at, "more_connections": more, **about}
-
-
-def environment_digests(loaded: LoadedSettings | SettingsError, *environments: Mapping[str, str]) -> list[str]:
-    """For each environment, the digest of what a server with this configuration uses of it: the variables that the file
-    names, those that codemode-server itself reads, and the programs on the PATH that are commands of servers. Reads the
-    file."""
-    names, commands = set(_READ_BY_US), set[str]()
-    if not isinstance(loaded, SettingsError):
-        for file in loaded.digests:
-            with suppress(OSError):
-                names |= {name.decode() for name in _REFERENCE.findall(Path(file).read_bytes())}
-        commands = {it.command for it in loaded.settings.servers.values() if it.command}
-    found = list[str]()
-    for environ in environments:
-        programs = [(command, shutil.which(command, path=environ.get("PATH"))) for command in sorted(commands)]
-        compared = {name for name in environ if name in names or name.startswith(_PREFIXES)} - _NOT_COMPARED
-        values = [(name, environ[name]) for name in sorted(compared)]
-        found.append(digest(json.dumps([programs, values]).encode())[:16])
-    return found
-
-
-def _is_ours(connection: Any) -> bool:
-    """True if the process on the other side is this user's, and no more confined than this one. Raises `OSError`."""
-    if sys.platform == "linux":
-        pid, uid, _ = struct.unpack("3I", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        return uid == os.geteuid() and confinement(str(pid)) == confinement() and _lives(connection)
-    if sys.platform == "darwin":
-        uid = struct.unpack("2I", connection.getsockopt(0, 1, 8))[1]  # LOCAL_PEERCRED: the version, the user
-        return bool(uid == os.geteuid())
-    return True  # the folder is closed to others
-
-
-def _lives(connection: Any) -> bool:
-    """True if the process that connected goes on, so that its number is no other one's by now: a process in a sandbox
-    could leave the connection to its child. Linux before 6.5 does not say. Raises `OSError`."""
-    if sys.platform != "linux":
-        return True
-    try:
-        process = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
-    except OSError as error:
-        if error.errno == errno.ENOPROTOOPT:
-            return True
-        raise
-    try:
-        signal.pidfd_send_signal(process, 0)
-    finally:
-        os.close(process)
-    return True

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.startup import shared_server
+from codemode_server.startup import own_hosts
 from tests.shared_server import short_folder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only there the running server looks at the process")
@@ -38,7 +38,7 @@ def says_who_connected(listener: socket.socket) -> bool:
         one.connect(listener.getsockname())
         with listener.accept()[0] as other:
             try:
-                os.close(other.getsockopt(socket.SOL_SOCKET, shared_server._SO_PEERPIDFD))
+                os.close(other.getsockopt(socket.SOL_SOCKET, own_hosts._SO_PEERPIDFD))
             except OSError:
                 return False
     return True
@@ -51,7 +51,7 @@ def test_a_connection_whose_process_has_gone_is_refused_whoever_has_its_number(
     to a process that is in none."""
     if not says_who_connected(listener):
         pytest.skip("Linux before 6.5 does not say whether the process goes on")
-    monkeypatch.setattr(shared_server, "confinement", lambda *_: [])  # as if the number were another process's by now
+    monkeypatch.setattr(own_hosts, "confinement", lambda *_: [])  # as if the number were another process's by now
     path = Path(listener.getsockname())
     for program, is_served in ((f"{CONNECTS}\nsys.stdin.read()", True), (f"{CONNECTS}\n{LEAVES_IT}", False)):
         command = [sys.executable, "-I", "-c", program, str(path)]
@@ -65,6 +65,6 @@ def test_a_connection_whose_process_has_gone_is_refused_whoever_has_its_number(
 
 def _is_served(connection: socket.socket) -> bool:
     try:
-        return shared_server._is_ours(connection)
+        return own_hosts.is_ours(connection)
     except OSError:
         return False

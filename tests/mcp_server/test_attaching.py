@@ -16,7 +16,7 @@ import pytest
 import codemode_server
 from codemode_server.shim import attaching
 from codemode_server.shim.attaching import Attaching, NotAttached, socket_of
-from codemode_server.startup import shared_server
+from codemode_server.startup import own_hosts
 from tests.shared_server import short_folder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there each host has a product of its own")
@@ -77,8 +77,8 @@ def test_the_system_says_whose_process_connects(platform: str, monkeypatch: pyte
         linux, macos = struct.pack("3I", os.getpid(), uid, 0), struct.pack("2Ih2x16I", 0, uid, 1, *range(16))
         return Connection(linux if platform == "linux" else macos)
 
-    assert shared_server._is_ours(connection(os.geteuid()))
-    assert not shared_server._is_ours(connection(os.geteuid() + 1))
+    assert own_hosts.is_ours(connection(os.geteuid()))
+    assert not own_hosts.is_ours(connection(os.geteuid() + 1))
     if platform == "linux":
         with pytest.raises(FileNotFoundError):  # it has ended, or is outside of all that this process sees
-            shared_server._is_ours(Connection(struct.pack("3I", 0, os.geteuid(), 0)))
+            own_hosts.is_ours(Connection(struct.pack("3I", 0, os.geteuid(), 0)))

@@ -87,8 +87,8 @@ def host_folder(base_dir: Path, folder: str) -> str:
 
 
 def current_folder() -> Path:
-    """Where this process works; the root of the disk if that folder is gone, as the first host's may be while the
-    running server goes on. Then it has no file, and what is elsewhere is found as before."""
+    """Where this process works; the root of the disk if that folder is gone, as that of the host which started the
+    running server may be. No project has its configuration there."""
     try:
         return Path.cwd()
     except FileNotFoundError:

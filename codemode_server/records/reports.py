@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from codemode_server.records.executions import Records
 
 Kind = Literal["text", "moment", "size", "number", "status", "execution"]
-"""How the cells of a column are shown: a time in seconds since 1970, bytes, a count, one of a few words, an id."""
+"""How the cells of a column are shown: a text, a time in seconds since 1970, bytes, a count, one of a few words, or an
+id."""
 Cell = str | float | tuple[str, ...] | None
 """A tuple is a text in lines, the first of them the main one."""
 _KEY_CHARACTERS = 16
@@ -72,7 +73,8 @@ class ReportPage:
     title: str
     columns: Sequence[Column]
     read: Callable[[Records, str], Awaitable[Report]]
-    """The rows, given one of the `choices`, or where older ones begin; empty at first. Raises `CodemodeError`."""
+    """The rows. The text is one of the `choices`, or the `older` of a report, or empty at first. Raises
+    `CodemodeError`."""
     empty: str
     """What is said in place of rows."""
     item: Callable[[Records, str], Awaitable[Text | Download | None]] | None = None

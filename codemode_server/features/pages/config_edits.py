@@ -1,6 +1,6 @@
 """Edits of the configuration that a person sees as a difference before they are written: of entries, and of rules.
 
-The page of an edit has its number and nothing of its content, so a form can save only what was shown.
+The form of an edit sends its number and nothing of its content, so it saves only what was shown.
 """
 
 from __future__ import annotations

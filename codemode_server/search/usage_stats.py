@@ -91,7 +91,9 @@ class UsageStats:
         """The usage of each thing of the index, 0 to 1, plus 1 for the tools of `servers`, which a session has called;
         None if none is used. Thread-safe."""
         usage, in_session = self._usage(index), session_boost(index, servers)
-        return in_session if usage is None else usage if in_session is None else usage + in_session
+        if usage is None or in_session is None:
+            return in_session if usage is None else usage
+        return usage + in_session
 
     def _usage(self, index: LexicalIndex) -> Scores | None:
         known, boosts = self._known, self._boosts

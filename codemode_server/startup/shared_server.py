@@ -53,6 +53,8 @@ _NO_FILES_SECONDS = 0.1
 """Until the next try where the process has as many files and connections open as it may."""
 _LAST_ANSWERS_SECONDS, _ANSWERED_SECONDS = 3.0, 0.05
 """For programs that the end of the server ends, and for their answers."""
+_LOCK_SECONDS = 3.0
+"""For the process of a host that starts a server meanwhile."""
 _SESSION = re.compile(r"[0-9a-f]{32}")
 
 
@@ -142,7 +144,7 @@ class SharedServer:
             self._changed.notify()
 
     def _unlink(self) -> None:
-        with suppress(OSError), held(self._path.with_suffix(".lock"), timeout_s=_LAST_ANSWERS_SECONDS):
+        with suppress(OSError), held(self._path.with_suffix(".lock"), timeout_s=_LOCK_SECONDS):
             if self._path.stat().st_ino == self._inode:
                 self._path.unlink()
 

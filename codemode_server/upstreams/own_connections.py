@@ -1,4 +1,4 @@
-"""Connections beside those of the pool, which the person who runs the product shares among all of their hosts.
+"""Connections beside those of the pool, which all hosts of the person who runs the product share.
 
 - Another principal has one to a server that people sign in to, or with `per_principal: true`, so that each carries what
   its own principal signed in with.
@@ -6,9 +6,9 @@
 - A session has one with `share: session`, or where the server asks for roots: what one host tells is not answered to
   another.
 
-Each is made at the first call. One of a single session ends with that session. Another ends when it was unused for
-`IDLE_S` and no host is connected whose session has used it: a server may hold state for that session. Over HTTP nobody
-says that a session has ended, so only the time counts. The tools of such a server are those of the pool's connection.
+Each is made at the first call. One of a single session ends with that session. Any other ends once it was unused for
+`IDLE_S`, unless a session that has used it still has its host: a server may hold state for that session. Over HTTP
+nobody says that a session has ended, so only the time counts. Programs see the tools that the pool's connection lists.
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ class OwnConnections:
 
 
 class _ReadOnly:
-    """Implements `ListingCache`: what is known of a server is used, and what one principal's or folder's connection
-    lists says nothing about the tools of the others."""
+    """Implements `ListingCache`: what is known of a server is read. What a connection of one's own lists is not stored,
+    since it says nothing about the tools of the others."""
 
     def __init__(self, cache: ListingCache) -> None:
         self._cache = cache

@@ -120,6 +120,7 @@ class Session:
         self._pending: dict[Any, _Pending] = {}
         self._answering: dict[Any, anyio.CancelScope] = {}
         self.replies, self.replied = 0, ChangeSignal()
+        """How many requests of the server are being answered, and a signal whenever one has been."""
         self._header_maps: dict[str, dict[tuple[str, ...], str]] = {}
 
     @asynccontextmanager

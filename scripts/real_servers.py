@@ -41,17 +41,25 @@ def entries(folder: Path, names: Iterable[str], repository: Path = ROOT) -> dict
     Raises:
         Unavailable: PyPI or npm can't be had, or not what they need.
     """
-    files, database = folder / "files", folder / "orders.db"
+    (folder / "files").mkdir(parents=True, exist_ok=True)
+    if not (folder / "orders.db").exists():
+        _write_orders(folder / "orders.db")
+    return entries_on_data(folder, names, repository)
+
+
+def entries_on_data(folder: Path, names: Iterable[str], repository: Path) -> dict[str, dict[str, Any]]:
+    """The same on what `folder` has; nothing is written into it.
+
+    Raises:
+        Unavailable: PyPI or npm can't be had, or not what they need.
+    """
     arguments = {
         "git": ["--repository", str(repository)],
         "time": ["--local-timezone", "UTC"],
-        "orders": ["--db-path", str(database)],
-        "filesystem": [str(files)],
+        "orders": ["--db-path", str(folder / "orders.db")],
+        "filesystem": [str(folder / "files")],
         "everything": ["stdio"],
     }
-    files.mkdir(parents=True, exist_ok=True)
-    if not database.exists():
-        _write_orders(database)
     started: dict[str, dict[str, Any]] = {
         name: {"command": command[0], "args": [*command[1:], *arguments.get(name, [])]}
         for name, command in commands(names).items()
@@ -92,10 +100,18 @@ def commands(names: Iterable[str] = SERVERS) -> dict[str, list[str]]:
         if place == "npm":
             found[name] = [str(node_folder() / "node"), str(commands_of("servers") / script)]
         else:
-            lock = ROOT / "requirements" / f"servers-{place}.txt"
-            wanted = ("--require-hashes", "--requirement", str(lock))
-            found[name] = [str(environment(f"servers/{place}", wanted, lock.read_text()).with_name(script))]
+            found[name] = [str(locked(place).with_name(script))]
     return found
+
+
+def locked(name: str) -> Path:
+    """The interpreter of an environment that has what requirements/servers-NAME.txt locks.
+
+    Raises:
+        Unavailable: PyPI can't be had.
+    """
+    lock = ROOT / "requirements" / f"servers-{name}.txt"
+    return environment(f"servers/{name}", ("--require-hashes", "--requirement", str(lock)), lock.read_text())
 
 
 def environment(name: str, wanted: Sequence[str], version: str) -> Path:

@@ -39,35 +39,33 @@ def entries(place: Place, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     Raises:
         Unavailable: PyPI or npm can't be had.
     """
-    commands = real_servers.commands([name for name in names if name in EVERYDAY])
-    if any(name in OTHERS for name in names):
-        lock = real_servers.ROOT / "requirements" / "servers-tasks.txt"
-        wanted = ("--require-hashes", "--requirement", str(lock))
-        python = real_servers.environment("servers/tasks", wanted, lock.read_text())
-        node = str(node_folder() / "node")
-        commands |= {
-            "fetch": [str(python.with_name("mcp-server-fetch")), "--allow-private-ips"],
-            "excel": [str(python.with_name("excel-mcp-server")), "stdio"],
-            "github": [node, str(commands_of("tasks") / "mcp-server-github")],
-            "playwright": [node, str(commands_of("tasks") / "playwright-mcp")],
-        }
-    capabilities = "vision,pdf,devtools,network,storage,testing,config"
-    arguments = {
-        "git": ["--repository", str(place.repository)],
-        "time": ["--local-timezone", "UTC"],
-        "orders": ["--db-path", str(place.database)],
-        "filesystem": [str(place.files)],
-        "excel": ["--allow-dir", str(place.files)],
-        "playwright": ["--headless", f"--caps={capabilities}", f"--output-dir={place.folder / 'browser'}"],
-    }
-    environment = {"memory": {"MEMORY_FILE_PATH": str(place.memory)}}
+    everyday = [name for name in names if name in EVERYDAY]
+    started = real_servers.entries_on_data(place.folder, everyday, place.repository)
+    if len(everyday) < len(names):
+        started |= _others(place)
+    recorder = ["-I", "-S", str(RECORDER), str(_log(place))]
     return {
         name: {
             "command": sys.executable,
-            "args": ["-I", "-S", str(RECORDER), str(_log(place)), name, *commands[name], *arguments.get(name, [])],
-            "env": environment.get(name, {}),
+            "args": [*recorder, name, started[name]["command"], *started[name]["args"]],
+            "env": started[name].get("env", {}),
         }
         for name in names
+    }
+
+
+def _others(place: Place) -> dict[str, dict[str, Any]]:
+    python, node, npm = real_servers.locked("tasks"), str(node_folder() / "node"), commands_of("tasks")
+    capabilities = "--caps=vision,pdf,devtools,network,storage,testing,config"
+    output = f"--output-dir={place.folder / 'browser'}"
+    return {
+        "fetch": {"command": str(python.with_name("mcp-server-fetch")), "args": ["--allow-private-ips"]},
+        "excel": {
+            "command": str(python.with_name("excel-mcp-server")),
+            "args": ["stdio", "--allow-dir", str(place.files)],
+        },
+        "github": {"command": node, "args": [str(npm / "mcp-server-github")]},
+        "playwright": {"command": node, "args": [str(npm / "playwright-mcp"), "--headless", capabilities, output]},
     }
 
 

@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from typing import IO, Any
 
 
@@ -24,7 +23,7 @@ def main(log: str, server: str, command: list[str]) -> int:
     threading.Thread(target=_requests, args=(child.stdin, server, sent), daemon=True).start()
     for line in child.stdout:
         if sent:
-            _answered(json.loads(line), len(line), sent, out)
+            _answered(json.loads(line), sent, out)
         sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
     return child.wait()
@@ -35,22 +34,16 @@ def _requests(stdin: IO[bytes], server: str, sent: dict[Any, dict[str, Any]]) ->
         if b'"tools/call"' in line:
             message = json.loads(line)
             if message.get("method") == "tools/call":
-                call = {
-                    "tool": f"{server}/{message['params']['name']}",
-                    "arguments": message["params"].get("arguments"),
-                }
-                sent[message["id"]] = call | {"sent_bytes": len(line), "began": time.monotonic()}
+                called = message["params"]
+                sent[message["id"]] = {"tool": f"{server}/{called['name']}", "arguments": called.get("arguments")}
         stdin.write(line)
         stdin.flush()
     stdin.close()
 
 
-def _answered(message: dict[str, Any], size: int, sent: dict[Any, dict[str, Any]], out: int) -> None:
-    if "method" in message or (call := sent.pop(message.get("id"), None)) is None:
-        return
-    seconds = time.monotonic() - call.pop("began")
-    failed = "error" in message or bool(message["result"].get("isError"))
-    os.write(out, json.dumps(call | {"bytes": size, "failed": failed, "seconds": seconds}).encode() + b"\n")
+def _answered(message: dict[str, Any], sent: dict[Any, dict[str, Any]], out: int) -> None:
+    if "method" not in message and (call := sent.pop(message.get("id"), None)) is not None:
+        os.write(out, json.dumps(call).encode() + b"\n")
 
 
 if __name__ == "__main__":

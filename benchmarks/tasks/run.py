@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from benchmarks.tasks.arms import opened
-from benchmarks.tasks.servers import Recorded, recorded
+from benchmarks.tasks.servers import recorded
 from benchmarks.tasks.sessions import Session, Turn, request_of
 from benchmarks.tasks.task import Call, Task, Wrong
 from benchmarks.tasks.world import fresh_place, web_site
@@ -64,7 +64,7 @@ async def run(arm: str, task: Task, log: TextIO) -> Run:
             blocked = None
             if task.forbidden is not None:
                 await session.attempt(task.forbidden)
-                blocked = not any(_is(task.forbidden, call) for call in recorded(place))
+                blocked = task.forbidden not in recorded(place)
         return Run(answer, fault, _figures(session, calls, blocked))
 
 
@@ -87,11 +87,7 @@ async def unreached(arm: str, task: Task, log: TextIO) -> list[str]:
             return await session.missing(tools)
 
 
-def _is(call: Call, recorded_call: Recorded) -> bool:
-    return recorded_call.tool == call.tool and recorded_call.arguments == call.arguments
-
-
-def _figures(session: Session, calls: Sequence[Recorded], blocked: bool | None) -> Figures:
+def _figures(session: Session, calls: Sequence[Call], blocked: bool | None) -> Figures:
     definitions = tokens_of(json.dumps(session.definitions) + session.instructions)
     written = [*map(_written, session.turns), tokens_of(session.task.answer)]
     read = [*(sum(tokens_of(answer.text) for answer in turn.answers) for turn in session.turns), 0]

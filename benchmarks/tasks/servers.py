@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tasks.task import Place
+from benchmarks.tasks.task import Call, Place
 from scripts import real_servers
 from scripts.npm import commands_of, node_folder
 
@@ -19,18 +18,6 @@ EVERYDAY = ("git", "time", "orders", "filesystem", "memory", "calc")
 OTHERS = ("fetch", "excel", "github", "playwright")
 MANY = (*EVERYDAY, *OTHERS)
 """All of them: 209 tools."""
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A call that reached a server."""
-
-    tool: str
-    arguments: dict[str, Any]
-    sent_bytes: int
-    bytes: int
-    failed: bool
-    seconds: float
 
 
 def entries(place: Place, names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -69,10 +56,10 @@ def _others(place: Place) -> dict[str, dict[str, Any]]:
     }
 
 
-def recorded(place: Place) -> list[Recorded]:
+def recorded(place: Place) -> list[Call]:
     """The calls that have reached a server in this run, in the order of their answers."""
     log = _log(place)
-    return [Recorded(**json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
+    return [Call(**json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
 
 
 def _log(place: Place) -> Path:

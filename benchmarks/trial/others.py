@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tasks.task import Call
-from benchmarks.trial.plan import ROOT
+from benchmarks.trial.plan import ROOT, without_key
 from benchmarks.trial.task import Opened, OtherPlace, Solution, Task
 from scripts.real_servers import environment
 
@@ -85,6 +85,7 @@ def _run(engine: str, *arguments: str, text: str = "") -> str:
         capture_output=True,
         text=True,
         cwd=ROOT,
+        env=without_key(),
         timeout=_SECONDS,
         check=False,
     )

@@ -4,6 +4,7 @@ checks, others do not, and the scripted driver gets there through three arms."""
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from benchmarks.tasks.task import Call
+from benchmarks.trial import others
 from benchmarks.trial.__main__ import OK, main
 from benchmarks.trial.others import tasks_of
 from benchmarks.trial.records import read
@@ -62,6 +64,13 @@ def test_what_a_customer_wants_to_know_must_be_in_the_answer(tmp_path: Path) -> 
     calls = [[call for turn in task.solution[0].calls for call in turn]]
     assert judged(task, tmp_path / "silent", calls, ["Done."]) == "the answer lacks 23553"
     assert judged(task, tmp_path / "told", calls, ["You have saved $23,553 in all."]) is None
+
+
+def test_an_engine_does_not_see_the_key_of_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIAL_KEY", "secret")
+    program = "import json, os, sys; json.dump([], sys.stdout) if 'TRIAL_KEY' not in os.environ else sys.exit('seen')"
+    monkeypatch.setattr(others, "_command", lambda *_: [sys.executable, "-c", program])
+    assert tasks_of("tau2") == []
 
 
 async def test_a_server_that_starts_again_has_the_state_of_its_journal(tmp_path: Path) -> None:

@@ -99,9 +99,8 @@ def suite(name: str) -> Sequence[Task]:
 
 def prices(text: str) -> Prices:
     """`IN,OUT[,READ[,WRITE]]`; what is left out is taken as if nothing was cached, and writing as a quarter more."""
-    given = [float(it) for it in text.split(",")]
-    read, write = (given[2:] + [given[0], given[0] * 1.25][len(given[2:]) :])[:2]
-    return Prices(given[0], given[1], read, write)
+    given = dict(zip(("input", "output", "read", "write"), map(float, text.split(",")), strict=False))
+    return Prices(**{"read": given["input"], "write": given["input"] * 1.25} | given)
 
 
 def _parser() -> argparse.ArgumentParser:

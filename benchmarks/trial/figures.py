@@ -119,7 +119,3 @@ def best(arms: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
     most = [arm for arm, rate in rates.items() if rate == max(rates.values())]
     costs = {arm: statistics.mean(float(it["cost"]) for it in arms[arm]) for arm in most}
     return [arm for arm in most if costs[arm] <= TIE * min(costs.values())]
-
-
-def of_tasks(runs: Runs, is_wanted: Callable[[str], bool]) -> Runs:
-    return {task: arms for task, arms in runs.items() if is_wanted(task)}

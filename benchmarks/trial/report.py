@@ -8,7 +8,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from benchmarks.trial.figures import FIGURES, Comparison, Interval, Runs, best, by_task, compare, of_tasks
+from benchmarks.report import table
+from benchmarks.trial.figures import FIGURES, Comparison, Interval, Runs, best, by_task, compare
 from benchmarks.trial.plan import hash_of
 from benchmarks.trial.records import read
 
@@ -28,21 +29,17 @@ def report(path: Path) -> str:
     spent = sum(it["cost"] for it in records if it["kind"] == "request")
     lines = [
         f"Plan `{hash_of(plan)}`: {plan['endpoint']['model']} at {plan['endpoint']['base_url']}, codemode-server "
-        f"{plan['versions']['codemode-server']}. {made} of {wanted} runs; spent {spent:.2f}.",
+        f"{plan['versions']['codemode-server']}. {made} of {wanted} runs; spent {spent:.2f}.\n",
     ]
     if made < wanted:
-        lines.append("**Not complete: no conclusions.**")
+        lines.append("**Not complete: no conclusions.**\n")
     for title, is_tuning in (("Tasks that nothing was tuned on", False), ("Tasks for tuning", True)):
-        part = of_tasks(runs, lambda name, tuned=is_tuning: planned[name]["tuning"] is tuned)  # type: ignore[misc]
+        part = {task: arms for task, arms in runs.items() if planned[task]["tuning"] is is_tuning}
         pairs = [pair for pair in combinations(plan["arms"], 2) if any({*pair} <= {*it} for it in part.values())]
         if pairs:
-            lines += [
-                "",
-                f"### {title}",
-                "",
-                _pairs_table([(base, arm, compare(part, base, arm)) for base, arm in pairs]),
-            ]
-    lines += ["", "### Each task", "", _tasks_table(runs, planned, plan["arms"])]
+            compared = [(base, arm, compare(part, base, arm)) for base, arm in pairs]
+            lines += [f"### {title}\n", _pairs_table(compared)]
+    lines += ["### Each task\n", _tasks_table(runs, planned, plan["arms"])]
     return "\n".join(lines)
 
 
@@ -61,7 +58,7 @@ def _pairs_table(pairs: Sequence[tuple[str, str, Comparison]]) -> str:
         )
         for base, arm, found in pairs
     ]
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def _tasks_table(runs: Runs, planned: Mapping[str, Any], arms: Sequence[str]) -> str:
@@ -73,7 +70,7 @@ def _tasks_table(runs: Runs, planned: Mapping[str, Any], arms: Sequence[str]) ->
         rows.append(
             (not {"direct", "deferred"} & {*winners}, name, planned[name]["expected"], ", ".join(winners), *cells)
         )
-    return _table(("task", "expected", "best", *arms), [row[1:] for row in sorted(rows)])
+    return table(("task", "expected", "best", *arms), [row[1:] for row in sorted(rows)])
 
 
 def _cell(runs: Sequence[Mapping[str, Any]]) -> str:
@@ -83,7 +80,3 @@ def _cell(runs: Sequence[Mapping[str, Any]]) -> str:
 def _interval(found: Interval, times: float = 1, form: str = ".2f") -> str:
     value, low, high = (format(it * times, form) for it in (found.value, found.low, found.high))
     return f"{value} ({low} to {high})"
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows))

@@ -77,8 +77,7 @@ def steps_of(solution: Solution, *, is_code: bool) -> list[Step]:
         turns = [[("execute_code", {"code": program})] for program in solution.programs]
         answer = answer if solution.program_answer is None else solution.program_answer
     else:
-        requests = [[request_of(it) for it in turn] for turn in solution.calls]
-        turns = [[(it.name, it.arguments) for it in turn] for turn in requests]
+        turns = [[(it.name, it.arguments) for it in map(request_of, turn)] for turn in solution.calls]
     return [*turns, answer]
 
 

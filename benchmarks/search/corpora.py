@@ -47,6 +47,8 @@ class Query:
     relevant: frozenset[str]
     """Ids of the right tools; none where no tool is right."""
     kind: str = ""
+    id: str = ""
+    """That of a public set's query."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,9 @@ def corpus(name: str) -> Corpus:
     folder = SHARED / "retrieval" / name
     if not folder.exists():
         raise Missing(f"no set {name} in {folder.parent}")
-    queries = (Query(one["query"], frozenset(one["relevant"])) for one in _lines(folder / "queries.jsonl"))
+    queries = (
+        Query(one["query"], frozenset(one["relevant"]), id=one["id"]) for one in _lines(folder / "queries.jsonl")
+    )
     return Corpus(name, *_catalog(_lines(folder / "tools.jsonl")), tuple(queries))
 
 

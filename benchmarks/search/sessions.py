@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence, Set
 
 import numpy as np
 
 from benchmarks.report import table
-from benchmarks.search.corpora import SHARED, Corpus, Query
+from benchmarks.search.corpora import Corpus, Query
 from benchmarks.search.rankers import DEPTH, ndcg, top1
 from codemode_server.catalog.catalog import Tool
 from codemode_server.search.documents import collections
@@ -66,12 +65,11 @@ def _servers_of(corpus: Corpus, query: Query) -> set[str]:
 
 def _steps(corpus: Corpus, searched: Callable[[Query, Set[str]], tuple[list[str], list[str]]]) -> str:
     """Each later step of a task, with the servers of the right tools of its earlier steps as called."""
-    lines = (SHARED / "retrieval" / STEPS / "queries.jsonl").read_text().splitlines()
     called: dict[str, set[str]] = {}
     before: _Figures = []
     after: _Figures = []
-    for line, query in zip(lines, corpus.queries, strict=True):
-        servers = called.setdefault(json.loads(line)["id"].rpartition("-")[0], set())
+    for query in corpus.queries:
+        servers = called.setdefault(query.id.rpartition("-")[0], set())
         if servers:
             for column, some in ((before, set[str]()), (after, servers)):
                 ids, _ = searched(query, some)

@@ -16,7 +16,7 @@ from mcp import Client
 
 from benchmarks import attack_table, attacks, function_calls, nodes, packages, peers, sizes, start
 from benchmarks.product import HERE, configuration, resident_mib, stdio_upstream
-from benchmarks.report import Row, measured_by, milliseconds, milliseconds_of, percentiles, rows_table, tokens
+from benchmarks.report import Row, measured_by, milliseconds, milliseconds_of, percentiles, rows_table
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import Tree
@@ -30,6 +30,7 @@ from codemode_server.mcp_server.tools.registry import definitions
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
 from codemode_server.search.ranker_stack import RankerStack
+from tests.vocabulary import tokens_of
 
 
 def main(arguments: list[str]) -> int:
@@ -56,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 
 def tools_in_context() -> Row:
-    size = tokens(json.dumps(definitions(Settings())) + INSTRUCTIONS)
+    size = tokens_of(json.dumps(definitions(Settings())) + INSTRUCTIONS)
     return Row(
         "the four tools and the instructions in the model's context", f"{size:,} tokens", "under 1,200", size < 1_200
     )

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from codemode_server import __version__
-from tests.vocabulary import tokens_of
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,6 @@ def measured_by(command: str) -> str:
         f"`{command}` of codemode-server {__version__} on {datetime.now(UTC):%Y-%m-%d}: {machine}, "
         f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}."
     )
-
-
-def tokens(text: str) -> int:
-    """Tokens of OpenAI's o200k."""
-    return tokens_of(text)
 
 
 async def milliseconds(work: Callable[[], Awaitable[object]]) -> float:

@@ -53,8 +53,7 @@ class Direct(Session):
         return [tool for tool in tools if tool.replace("/", "__") not in known]
 
     async def solve(self) -> str:
-        for calls in self.task.direct:
-            await self.turn(*map(request_of, calls))
+        await self.turns_of(self.task.direct)
         return self.task.answer
 
     async def attempt(self, call: Call) -> None:
@@ -90,10 +89,10 @@ class Deferred(Direct):
     async def call(self, request: Request) -> Answer:
         if request.name != "tool_search":
             return await super().call(request)
-        chosen, _, names = str(request.arguments["query"]).partition("select:")
+        wanted, _, names = str(request.arguments["query"]).partition("select:")
         found = [self.deferred[name] for name in names.split(",") if name in self.deferred]
-        if chosen:
-            words = set(re.findall(r"\w{3,}", chosen.lower()))
+        if wanted:
+            words = set(re.findall(r"\w{3,}", wanted.lower()))
 
             def hits(definition: dict[str, Any]) -> int:
                 text = f"{definition['name']} {definition['description']}".lower()
@@ -152,8 +151,7 @@ class Beside(CodeMode):
         calls = [call for calls in self.task.direct for call in calls]
         if len(calls) > 2 or not all(call.tool in BESIDE for call in calls):
             return await super().solve()
-        for turn in self.task.direct:
-            await self.turn(*map(request_of, turn))
+        await self.turns_of(self.task.direct)
         return self.task.answer
 
 

@@ -46,7 +46,7 @@ class FastMCP(Peer):
         return {"": {"command": str(_python()), "args": [str(FASTMCP_SERVER), str(config)]}}
 
     async def missing(self, tools: Sequence[str]) -> list[str]:
-        answer = await self.call(Request("get_schema", {"tools": [tool.replace("/", "_") for tool in tools]}))
+        answer = await self.call(self.reading(tools))
         return [tool for tool in tools if f"### {tool.replace('/', '_')}\n" not in answer.text]
 
     def is_defined(self, tool: str, text: str) -> bool:
@@ -82,7 +82,7 @@ class Toolplane(Peer):
         return {"": {"command": command, "args": ["serve", "mcp", "--config", str(config)]}}
 
     async def missing(self, tools: Sequence[str]) -> list[str]:
-        answer = await self.call(Request("get_capability_schemas", {"names": [f"mcp:{tool}" for tool in tools]}))
+        answer = await self.call(self.reading(tools))
         return [tool for tool in tools if f"### mcp:{tool}\n" not in answer.text]
 
     def is_defined(self, tool: str, text: str) -> bool:

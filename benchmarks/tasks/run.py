@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from benchmarks.tasks.arms import opened
-from benchmarks.tasks.servers import recorded
-from benchmarks.tasks.sessions import Session, Turn, request_of
+from benchmarks.tasks.catalog import TASKS
+from benchmarks.tasks.servers import MANY, recorded
+from benchmarks.tasks.sessions import Session, Turn
 from benchmarks.tasks.task import Call, Task, Wrong
 from benchmarks.tasks.world import fresh_place, web_site
 from tests.vocabulary import tokens_of
@@ -73,13 +74,13 @@ async def run_wrong(task: Task, wrong: Wrong, log: TextIO) -> str | None:
     with web_site() as site, fresh_place(site) as place:
         if wrong.turns:
             async with opened("direct", task, place, log) as session:
-                for calls in wrong.turns:
-                    await session.turn(*map(request_of, calls))
+                await session.turns_of(wrong.turns)
         return task.check(place, wrong.answer)
 
 
-async def unreached(arm: str, task: Task, log: TextIO) -> list[str]:
-    """The tools of a task's servers that the servers list, and an arm does not reach."""
+async def unreached(arm: str, log: TextIO) -> list[str]:
+    """The tools of all servers that the servers list, and an arm does not reach."""
+    task = next(task for task in TASKS if task.servers == MANY)
     with fresh_place() as place:
         async with opened("direct", task, place, log) as direct:
             tools = [each["name"].replace("__", "/") for each in direct.definitions]

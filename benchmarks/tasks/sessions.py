@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 from mcp import Client
 
-from benchmarks.tasks.task import Call, Place, Task
+from benchmarks.tasks.task import Call, Place, Task, program_of
 from codemode_server.support.json_values import with_texts_mapped
 
 CALL_SECONDS = 120.0
@@ -107,6 +107,11 @@ class Session:
         self.turns.append(Turn(requests, [answers[number] for number in range(len(requests))]))
         return list(self.turns[-1].answers)
 
+    async def turns_of(self, turns: Sequence[Sequence[Call]]) -> None:
+        """Turns of calls of the servers' own tools."""
+        for calls in turns:
+            await self.turn(*map(request_of, calls))
+
 
 class Programs(Session):
     """An arm that calls tools in programs: search, read the definitions that the search does not show, run."""
@@ -167,9 +172,7 @@ class Programs(Session):
             await self.turn(self.reading(unread))
 
     async def attempt(self, call: Call) -> None:
-        arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
-        program = f"from servers.{call.server} import {call.name}\n{call.name}({arguments})"
-        await self.call(Request(self.execute, {"code": self.translated(program)}))
+        await self.call(Request(self.execute, {"code": self.translated(program_of([call]))}))
 
 
 def request_of(call: Call) -> Request:

@@ -7,7 +7,7 @@ where a run has them, and `Place.shown` takes that out again before anything is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -80,6 +80,13 @@ class Call:
     @property
     def name(self) -> str:
         return self.tool.partition("/")[2]
+
+
+def program_of(calls: Sequence[Call]) -> str:
+    """A program that makes these calls one after the other."""
+    lines = [f"from servers.{it.server} import {it.name}" for it in calls]
+    lines += [f"{it.name}({', '.join(f'{name}={value!r}' for name, value in it.arguments.items())})" for it in calls]
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tasks.task import Call
+from benchmarks.tasks.task import Call, program_of
 from benchmarks.trial.plan import ROOT, without_key
 from benchmarks.trial.task import Opened, OtherPlace, Solution, Task
 from scripts.real_servers import environment
@@ -48,9 +48,7 @@ def _task(engine: str, found: dict[str, Any]) -> Task:
 
 def _solution(calls: Sequence[Call], answer: str) -> Solution:
     """The reference calls one after the other: as turns, and as one program."""
-    lines = [f"from servers.{it.server} import {it.name}" for it in calls]
-    lines += [f"{it.name}({', '.join(f'{name}={value!r}' for name, value in it.arguments.items())})" for it in calls]
-    return Solution([[call] for call in calls], ["\n".join(lines)] if calls else [], answer)
+    return Solution([[call] for call in calls], [program_of(calls)] if calls else [], answer)
 
 
 @contextmanager

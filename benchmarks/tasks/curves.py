@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.tasks.reducing import TASKS
 from benchmarks.tasks.report import OURS
-from benchmarks.tasks.task import Call, Check, Task
+from benchmarks.tasks.task import Call, Task, says
 from benchmarks.tasks.world import LOG, READINGS, TRAIL, VALUES
 
 ARMS = {"direct": "#b45309", "deferred": "#a21caf", OURS: "#1d4ed8"}
@@ -45,12 +45,12 @@ for number in range(1, {number + 1}):
 max(highest)
 """
     calls = tuple(Call("filesystem/read_text_file", {"path": f"/data/files/readings/{name}"}) for name in names)
-    return _grown("warmest-station", (calls,), program, f"{max(max(READINGS[name]) for name in names)}.")
+    return _grown("warmest-station", (calls,), program, max(max(READINGS[name]) for name in names))
 
 
 def _in_turn(number: int) -> Task:
     program = _BASE["trail"].programs[0].replace('while name != "none":', f"for _ in range({number}):")
-    return _grown("trail", _BASE["trail"].direct[:number], program, f"{sum(VALUES[name] for name in TRAIL[:number])}.")
+    return _grown("trail", _BASE["trail"].direct[:number], program, sum(VALUES[name] for name in TRAIL[:number]))
 
 
 def _lines(number: int) -> Task:
@@ -60,18 +60,14 @@ lines = read_text_file(path="/data/files/logs/app.log", head={number})["content"
 len([line for line in lines if line.split()[2] == "ERROR"])
 """
     call = Call("filesystem/read_text_file", {"path": "/data/files/logs/app.log", "head": number})
-    return _grown("log-errors", ((call,),), program, f"{sum(line.split()[2] == 'ERROR' for line in LOG[:number])}.")
+    return _grown("log-errors", ((call,),), program, sum(line.split()[2] == "ERROR" for line in LOG[:number]))
 
 
-def _grown(name: str, direct: tuple[tuple[Call, ...], ...], program: str, answer: str) -> Task:
+def _grown(name: str, direct: tuple[tuple[Call, ...], ...], program: str, answer: float) -> Task:
     needed = ("filesystem/read_text_file",)
     return replace(
-        _BASE[name], direct=direct, programs=(program,), answer=answer, check=_has(answer.rstrip(".")), needed=needed
+        _BASE[name], direct=direct, programs=(program,), answer=f"{answer}.", check=says(answer), needed=needed
     )
-
-
-def _has(value: str) -> Check:
-    return lambda place, answer: None if value in answer else f"the answer lacks {value}"
 
 
 def break_even(curve: Curve, costs: Mapping[str, Sequence[float]]) -> str:
